@@ -1,9 +1,9 @@
 """All options of the library's functions, which are also those of its commands. Small, so that `poli --help` is fast."""
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from poli.beams.corrections import BeamCalibration, Spin
 from poli.errors import InputError
@@ -33,40 +33,25 @@ def model_names() -> list[str]:
 # --- Options that several configurations have.
 
 
-def model_option() -> Any:
-    """The model of the ellipsoids, or PCA."""
-    text = "Model: a shipped one (see `poli models`), pca, or the path of a .safetensors file."
-    return option("lidar", text, names=model_names, ending=".safetensors")
-
-
-def network_option() -> Any:
-    """A model that is a network."""
-    text = "Model: a shipped one (see `poli models`) or the path of a .safetensors file."
-    return option("lidar", text, names=network_names, ending=".safetensors")
-
-
-def _upright() -> Any:
-    return option(True, "Whether the sensor's z axis points up, which the network uses.", flag="--upright/--tilted")
-
-
-def _min_range() -> Any:
-    return option(0.0, "Drop returns nearer than this (the vehicle itself).", unit="meters", least=0.0)
-
-
-def _max_range(default: float) -> Any:
-    return option(default, "Drop returns farther than this.", unit="meters", above=0.0)
-
-
-def _odometry_voxel() -> Any:
-    return option(0.0, "Voxel size of odometry; 0: chosen to leave about 4,500 points of the first scan.", unit="meters", least=0.0)
-
-
-def _deskew() -> Any:
-    return option("auto", "Undo the motion within each scan. auto: if points have times; azimuth: derive them (spinning sensors).")
-
-
-def _calibration() -> Any:
-    return option(None, "Correct the beams first, with the result of `poli calibrate`.", read=BeamCalibration.load)
+_shipped = "Model: a shipped one (see `poli models`)"
+model_option = partial(
+    option, "lidar", f"{_shipped}, pca, or the path of a .safetensors file.", names=model_names, ending=".safetensors"
+)
+network_option = partial(
+    option, "lidar", f"{_shipped} or the path of a .safetensors file.", names=network_names, ending=".safetensors"
+)
+_upright = partial(option, True, "Whether the sensor's z axis points up, which the network uses.", flag="--upright/--tilted")
+_min_range = partial(option, 0.0, "Drop returns nearer than this (the vehicle itself).", unit="meters", least=0.0)
+_max_range = partial(option, help="Drop returns farther than this.", unit="meters", above=0.0)
+_odometry_voxel = partial(
+    option, 0.0, "Voxel size of odometry; 0: chosen to leave about 4,500 points of the first scan.", unit="meters", least=0.0
+)
+_deskew = partial(
+    option, "auto", "Undo the motion within each scan. auto: if points have times; azimuth: derive them (spinning sensors)."
+)
+calibration_option = partial(
+    option, None, "Correct the beams first, with the result of `poli calibrate`.", read=BeamCalibration.load
+)
 
 
 def _check_ranges(least: float, most: float) -> None:
@@ -91,7 +76,7 @@ class EstimateConfig:
         None, "Sizes for scans taken this far apart (0: the same place again); default: unknown.", unit="meters", least=0.0
     )
     floor: float = option(0.0, "Thicken each ellipsoid by this length.", unit="meters", least=0.0)
-    calibration: BeamCalibration | None = _calibration()
+    calibration: BeamCalibration | None = calibration_option()
 
     def __post_init__(self) -> None:
         check(self)
@@ -100,7 +85,6 @@ class EstimateConfig:
                 raise InputError(f"{name} is {getattr(self, name)}; it is not for model {self.model!r}, remove one of the two")
 
 
-_CHOSEN_BY_PURPOSE = ("max_error", "per_point", "max_sigma", "max_thickness", "rings")
 REACH = 12.0  # standard deviations, if only per_point is given
 MOST_RINGS = 256  # numbers of rings often have one byte
 
@@ -128,22 +112,15 @@ class DensifyConfig:
     planarity: float = option(0.0, "Sample only ellipsoids with at least this planarity; 1 is a plane.", least=0.0, most=1.0)
     max_range: float | None = option(120.0, "Do not sample beyond this range; 0: no limit.", unit="meters", least=0.0)
     max_thickness: float | None = option(
-        0.05, "With per_point or max_sigma: skip thicker ellipsoids; 0: no limit.", unit="meters", least=0.0
+        0.05, "With per_point or max_sigma: skip thicker ellipsoids; 0: all.", unit="meters", least=0.0
     )
-    max_points: int | None = option(
-        None, "Maximum points per scan, originals included; samples are dropped evenly. 0: no limit.", least=0
-    )
-    sample_voxel: float = option(
-        0.0, "Keep at most one sample per voxel of this size, none in voxels of originals.", unit="meters", least=0.0
-    )
+    max_points: int | None = option(None, "Maximum points per scan, originals included; 0: no limit.", least=0)
+    sample_voxel: float = option(0.0, "At most one sample per voxel, none in voxels of originals.", unit="meters", least=0.0)
     seed: int = option(0, "Random seed; the same seed draws the same samples.", least=0)
-    calibration: BeamCalibration | None = _calibration()
+    calibration: BeamCalibration | None = calibration_option()
     max_error: float = option(0.05, "Accepted error of samples; none where a larger one is expected.", unit="meters", above=0.0)
     rings: int | None = option(
-        None,
-        "Fill the gaps to at most this many rings, and number them all: ring r becomes k r, with k times as many rings.",
-        least=2,
-        most=MOST_RINGS,
+        None, "Fill gaps to at most this many rings: ring r becomes k r, with k times as many.", least=2, most=MOST_RINGS
     )
     order: Order = option("originals", "Order of the points: originals (then samples), or time (and ring).")
     purpose: Purpose = option("odometry", "What for: odometry, or features (of global registration: more samples).")
@@ -153,8 +130,8 @@ class DensifyConfig:
         check(self)
         for name in ("max_range", "max_thickness", "max_points"):
             object.__setattr__(self, name, getattr(self, name) or None)
-        for name in _CHOSEN_BY_PURPOSE if self.purpose == "features" else ():
-            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+        for name in ("max_error", "per_point", "max_sigma", "max_thickness", "rings"):
+            if self.purpose == "features" and getattr(self, name) != type(self).__dataclass_fields__[name].default:
                 raise InputError(f"{name} is {getattr(self, name)!r}; purpose 'features' chooses it, remove one of the two")
         if self.rings is not None and not self.fills_gaps:
             raise InputError(f"rings is {self.rings}; rings are filled only without per_point and max_sigma, remove those")
@@ -224,18 +201,12 @@ class RegisterConfig:
         "clouds; in Python also a ScanPreset.",
         names=preset_names,
     )
-    upright: bool = option(
-        True,
-        "Scans: the z axes of both sensors point up, within 45 degrees of each other; other poses are not considered.",
-        flag="--upright/--tilted",
-    )
+    upright: bool = option(True, "Scans: the z axes of both sensors point up, within 45 degrees.", flag="--upright/--tilted")
     feature_radius: float | None = option(
         None, "Smallest feature radius. Scans: meters; objects: units of the file, 0.3 radii.", above=0.0
     )
     noise_bound: float | None = option(
-        None,
-        "Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 radii.",
-        above=0.0,
+        None, "Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 radii.", above=0.0
     )
 
     def __post_init__(self) -> None:
@@ -264,9 +235,7 @@ LEAST_SCANS = 30  # of a calibration
 class CalibrateConfig:
     """Options of the calibration of beams."""
 
-    max_scans: int = option(
-        240, "Most scans to use; of a longer log, stretches that are spread over it.", least=LEAST_SCANS, flag="--scans"
-    )
+    max_scans: int = option(240, "Most scans to use; of a longer log, stretches spread over it.", least=LEAST_SCANS, flag="--scans")
     voxel: float = _odometry_voxel()
     model: str = network_option()
     deskew: Deskew = _deskew()

@@ -59,13 +59,8 @@ class Option:
             whole = number == value or self.kind is float
         except (TypeError, ValueError, OverflowError):
             return False
-        return bool(
-            whole
-            and np.isfinite(number)
-            and (self.least is None or number >= self.least)
-            and (self.above is None or number > self.above)
-            and (self.most is None or number <= self.most)
-        )
+        low = (self.least is None or number >= self.least) and (self.above is None or number > self.above)
+        return bool(whole and np.isfinite(number) and low and (self.most is None or number <= self.most))
 
     @property
     def expected(self) -> str:
@@ -94,18 +89,11 @@ def options_of(kind: Any) -> tuple[Option, ...]:
     return tuple(_complete(kind, one) for one in fields(kind) if "option" in one.metadata)
 
 
-def _complete(kind: type, one: Field) -> Option:
-    hint = eval(one.type, vars(sys.modules[kind.__module__])) if isinstance(one.type, str) else one.type
+def _complete(owner: type, one: Field) -> Option:
+    hint = eval(one.type, vars(sys.modules[owner.__module__])) if isinstance(one.type, str) else one.type
     parts = [part for part in get_args(hint) if part not in (NoneType, Ellipsis)] if get_origin(hint) is not Literal else []
-    several = get_origin(hint) is tuple
-    return replace(
-        one.metadata["option"],
-        name=one.name,
-        kind=parts[0] if parts else hint,
-        optional=NoneType in get_args(hint),
-        several=several,
-        default=one.default,
-    )
+    kind, optional, several = parts[0] if parts else hint, NoneType in get_args(hint), get_origin(hint) is tuple
+    return replace(one.metadata["option"], name=one.name, kind=kind, optional=optional, several=several, default=one.default)
 
 
 def check(config: Any) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 import poli
 from poli import Ellipsoids
-from poli.ellipsoids.files import read_splat
 from poli.io.trajectory_files import read_kitti, read_tum
 from poli.worlds.shapes import read_mesh
 
@@ -222,7 +221,6 @@ BOMBS: dict[str, Bomb] = {
         lambda: (_MESH.format(n=MOST, data="ascii") + _FACES.format(count="uint")).encode() + b"0 0 0\n" * 3,
         read_mesh,
     ),
-    "splats.ply": (lambda: _PLY.format(n=MANY, data="binary_little_endian").encode() + bytes(100), read_splat),
     "stamp.txt": (lambda: b"1e999999999999 0 0 0 0 0 0 1\n", read_tum),
     "words_kitti.txt": (lambda: b"1 " * 1_000_000 + b"\n", read_kitti),
 }  # fmt: skip

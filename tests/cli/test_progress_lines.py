@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from poli.cli import app
 from poli.cli import output as progress_lines
-from poli.cli.output import track
 
 _LINE = r"run: (\d+)/6 \(\d+ %\), [\d:]+ elapsed.*loss"
 
@@ -44,12 +43,6 @@ def test_json_stays_alone_on_standard_output(trained):
     said = trained("--json")
     assert "elapsed" in said.stderr
     assert json.loads(said.stdout)["model"].endswith("model.safetensors")
-
-
-def test_odometry_before_adapting_reports_too(monkeypatch, capsys):
-    monkeypatch.setattr(progress_lines, "PERIOD", 0.0)
-    assert list(track(range(3), "odometry of drive")) == [0, 1, 2]
-    assert "odometry of drive: 3/3 (100 %)" in capsys.readouterr().err
 
 
 def test_lines_say_what_is_known():

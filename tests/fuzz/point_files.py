@@ -13,7 +13,6 @@ import numpy as np
 import poli
 from other_encodings import PCD, PLY, write_encoded
 from poli import Ellipsoids, Scan
-from poli.ellipsoids.files import read_splat
 from poli.io.formats.numpy_files import write_npz
 from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.se3 import exp
@@ -98,22 +97,14 @@ def _fields(ending: str, folder: Path) -> list[Tree]:
     field = _field()
     if ending == ".npz":
         field.save(folder / "field.npz")
-    elif ending == ".ply":
-        field.write_ply(folder / "field.ply")
     else:
-        field.write_splat(folder / "splat.ply")
+        field.write_ply(folder / "field.ply")
     return [tree_of(folder)]
 
 
 def _read_field(folder: Path) -> object:
     found = Ellipsoids.load(only_file(folder))
     check_finite("field", found.means, found.covariances)
-    return found
-
-
-def _read_splat(folder: Path) -> object:
-    found, colors = read_splat(only_file(folder))
-    check_finite("splat", found.means, found.covariances, colors)
     return found
 
 
@@ -168,7 +159,6 @@ TARGETS = (
     Target("points .npz", partial(_points, ".npz"), _read_scan, _damage_npz, True, 3),
     Target("field .npz", partial(_fields, ".npz"), _read_field, _damage_npz, True),
     Target("field .ply", partial(_fields, ".ply"), _read_field, damage_files, True),
-    Target("splat .ply", partial(_fields, "splat"), _read_splat, damage_files, True),
     Target("mesh .obj", partial(_meshes, ".obj"), _read_mesh, damage_files, True),
     Target("mesh .ply", partial(_meshes, ".ply"), _read_mesh, damage_files, True, 2),
     *(Target(f"poses {k}", partial(_poses, k), partial(_read_poses, k), damage_files, True) for k in ("tum", "kitti")),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.cli.scan_files import naming
+from poli.cli.inputs import naming
 from poli.cli.view_content import subject_of
 from poli.configs import DensifyConfig
 from poli.densification.resume import describe_run, other_settings, read_part, read_run, write_part
@@ -86,6 +86,6 @@ def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 TARGETS = (
     Target("odometry run", _odometry, _read_odometry, partial(_damage_json, "config.json"), share=4),
     Target("densified", _densified, _read_densified, partial(_damage_json, "densify.json"), share=2),
-    *(_shown(name) for name in ("field .npz", "field .ply", "splat .ply", "points .csv", "points .pcd")),
+    *(_shown(name) for name in ("field .npz", "field .ply", "points .csv", "points .pcd")),
     Target("view names", POINT_FILES[2].seeds, _view, _renamed),
 )

@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 import poli
 from page_files import data_of, places
 from poli.cli import app
-from poli.cli.scan_files import map_offset
-from poli.ellipsoids.files import read_splat
+from poli.cli.inputs import map_offset
 from poli.scan import Scan
 
 FAR = np.array([691_234.0, 5_334_567.0, 512.0])  # UTM
@@ -59,8 +58,8 @@ def test_ellipsoids_keep_the_coordinates(tmp_path, cloud, room):
 def test_splats_are_relative_to_the_offset(tmp_path, cloud, room):
     text = run("estimate", cloud, tmp_path / "splat.ply", "--output", "splat", "--model", "pca")
     assert "relative to (691200, 5334600, 0)" in text
-    field, _ = read_splat(tmp_path / "splat.ply")
-    np.testing.assert_allclose(field.means + OFFSET, room + FAR, atol=1e-4)
+    splats = poli.read(tmp_path / "splat.ply")
+    np.testing.assert_allclose(splats.points + OFFSET, room + FAR, atol=1e-4)
 
 
 @pytest.mark.parametrize("ending", ["pcd", "ply", "npz", "csv"])

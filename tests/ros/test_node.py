@@ -246,7 +246,8 @@ def test_repeated_warnings_are_counted():
 
 def test_without_ros_the_error_names_the_remedy(monkeypatch):
     monkeypatch.delenv("ROS_VERSION", raising=False)
-    for words, module in (([], "setup.bash"), (["--ros", "2"], "rclpy"), (["estimate", "--ros", "1"], "python3-rospy")):
+    told = ((["densify"], "setup.bash"), (["odometry", "--ros", "2"], "rclpy"), (["estimate", "--ros", "1"], "python3-rospy"))
+    for words, module in told:
         for name in ("rclpy", "rospy"):
             monkeypatch.setitem(sys.modules, name, None)
         result = CliRunner().invoke(app, ["node", *words])

@@ -18,8 +18,7 @@ from page_files import data_of, places
 from pictures import read_picture
 from poli import Ellipsoids
 from poli.cli import app
-from poli.ellipsoids.files import read_splat
-from poli.errors import FormatError, PoliError
+from poli.errors import PoliError
 from poli.io.datasets import write_folder
 from poli.io.trajectory_files import read_kitti
 from poli.scan import Scan
@@ -93,14 +92,13 @@ def test_a_simulated_scan_with_pca_and_the_truth(tmp_path, page, drive):
     assert data["panels"][3]["ellipsoids"]["directionsOnly"]
 
 
-@pytest.mark.parametrize("kind", ["npz", "ply", "splat"])
+@pytest.mark.parametrize("kind", ["npz", "ply"])
 def test_ellipsoid_files(tmp_path, page, field, kind):
-    path = tmp_path / f"field.{'npz' if kind == 'npz' else 'ply'}"
-    {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
-    data = page(path, options="--color own" if kind == "splat" else "")
+    path = tmp_path / f"field.{kind}"
+    {"npz": field.save, "ply": field.write_ply}[kind](path)
+    data = page(path)
     (panel,) = data["panels"]
     assert panel["ellipsoids"]["total"] == len(field)
-    assert (panel["ellipsoids"]["color"] is not None) == (kind == "splat")
     assert np.abs(places(data, panel["ellipsoids"]) - field.means).max() <= data["rounding"] + 1e-4
 
 
@@ -295,21 +293,6 @@ def test_the_live_viewer(tmp_path, monkeypatch, field):
 # --- refused input
 
 
-def test_splats_are_read_and_damage_is_named(tmp_path, field):
-    field.write_ply(tmp_path / "f.ply")
-    with pytest.raises(FormatError, match="no property 'scale_0'"):
-        read_splat(tmp_path / "f.ply")
-    field.write_splat(tmp_path / "s.ply")
-    found, colors = read_splat(tmp_path / "s.ply")
-    np.testing.assert_allclose(found.covariances, field.covariances, atol=1e-5 * np.abs(field.covariances).max())
-    np.testing.assert_allclose(colors, 0.5 + 0.5 * field.normals, atol=1e-5)
-    raw = bytearray((tmp_path / "s.ply").read_bytes())
-    raw[-16:] = bytes(16)  # the last quaternion
-    (tmp_path / "s.ply").write_bytes(raw)
-    with pytest.raises(FormatError, match=f"1 splats .*, the first is row {len(field) - 1}"):
-        view(tmp_path / "s.ply", "--out", tmp_path / "a.html")
-
-
 def test_bad_inputs_are_named(tmp_path, monkeypatch, folder, field):
     monkeypatch.chdir(tmp_path)
     field.save("f.npz")
@@ -335,7 +318,7 @@ def test_bad_inputs_are_named(tmp_path, monkeypatch, folder, field):
         ([folder / "run", "--compare"], "only one scan can be compared"),
         ([scan, other, "--compare"], "only one scan can be compared"),
         ([scan, other, "--pose", "gone.txt"], "gone.txt: no such file"),
-        ([scan, other, "--pose", "bad.txt"], "3 numbers; expected a 4x4 or 3x4 matrix"),
+        ([scan, other, "--pose", "bad.txt"], "not a 4x4 or 3x4 matrix"),
         ([scan, "--pose", "bad.txt"], "give the second one"),
         ([scan, other, "--original", scan], "--original .*: cannot be combined"),
         (["small.pcd"], r"small.pcd: \d+ points are left of 200 at voxels of 0.5 m; choose smaller"),

@@ -1,4 +1,4 @@
-"""The command line: one file per command. Heavy modules are imported inside the commands to keep `poli --help` fast."""
+"""The command line. Heavy modules are imported inside the commands to keep `poli --help` fast."""
 
 import io
 import sys
@@ -11,7 +11,6 @@ import typer
 
 from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
-from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
 from poli.cli.installed import export, models, print_version, warmup
@@ -19,10 +18,9 @@ from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
-from poli.cli.simulate import simulate
+from poli.cli.simulate import demo, simulate
 from poli.cli.train import adapt, calibrate, train
 from poli.cli.view import view
-from poli.errors import printable
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
@@ -72,22 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(words: list[str], debug: bool) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _whole if debug else _one_line
+            if not debug:
+                warnings.showwarning = _one_line
             return app(args=words, prog_name="poli", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback
 
-            sys.stderr.write(printable("".join(traceback.format_exception(error)), lines=True))
-        line, code = explain(error)
-        if line:
-            say(f"poli: {line}", error=True)
+            traceback.print_exception(error)
+        text, code = explain(error)
+        if text:
+            say(f"poli: {' '.join(text.split())}", error=True)
         return code
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> None:
     say(f"poli: warning: {' '.join(str(message).split())}", warning=True, to_stderr=True)
-
-
-def _whole(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
-    sys.stderr.write(printable(warnings.formatwarning(message, category, filename, lineno), lines=True))

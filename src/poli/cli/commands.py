@@ -13,8 +13,8 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.models import OptionInfo
 
-from poli.cli.output import print_results, reader_left, speaking
-from poli.errors import PoliError, printable
+from poli.cli.output import as_json, reader_left, speaking
+from poli.errors import PoliError
 from poli.io.atomic import reason
 from poli.options import Option, options_of
 
@@ -70,7 +70,7 @@ def _complete(verb: Callable) -> Callable:
             with speaking(chosen["quiet"], wants_json):
                 results = verb(**{name: value for name, value in given.items() if name in signature.parameters}, **made)
             if wants_json and results is not None:
-                print_results(results)
+                typer.echo(as_json(results))
             sys.stdout.flush()
         except PoliError as error:
             error.args = (in_options(str(error), flags), *error.args[1:])
@@ -148,13 +148,11 @@ _DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "sta
 
 def _flags(parameters: list[inspect.Parameter]) -> dict[str, str]:
     """The options of a command by the names of their arguments."""
-    names = [parameter.name for parameter in parameters]
-    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS} if "option" in names else {}
-    for parameter in parameters:
-        for info in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(info, OptionInfo):
-                long = [word for word in info.param_decls or () if word.startswith("--")]
-                flags[parameter.name] = long[0] if long else f"--{_dashed(parameter.name)}"
+    infos = {one.name: get_args(one.annotation)[1] for one in parameters if get_origin(one.annotation) is Annotated}
+    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS if "option" in infos}
+    for name, info in infos.items():
+        if isinstance(info, OptionInfo):
+            flags[name] = next((word for word in info.param_decls or () if word.startswith("--")), f"--{_dashed(name)}")
     return flags
 
 
@@ -185,27 +183,15 @@ _Refusal: type[Exception] = next(kind for kind in reversed(typer.BadParameter.__
 EXIT_CODES = "Exit codes: 0 success; 1 a bug in poli; 2 an error in the input, options, disk or installation; 130 Ctrl-C."
 
 
-# Temporary files behind standard streams, and their names in messages.
-STAND_INS: dict[str, str] = {}
-
-
 def explain(error: BaseException) -> tuple[str, int]:
-    """Return the line to print (may be empty) and the exit code."""
-    text, code = _explain(error)
-    return printable(" ".join(text.split())), code
-
-
-def _explain(error: BaseException) -> tuple[str, int]:
+    """Return what to print (may be empty) and the exit code."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return "interrupted", 130
     if isinstance(error, _Refusal):
         line = _usage(error)
         return line, 2 if line else 0
     if isinstance(error, PoliError):
-        text = str(error)
-        for path, name in STAND_INS.items():
-            text = text.replace(path, name)
-        return text, 2
+        return str(error), 2
     if isinstance(error, MemoryError):
         return f"out of memory ({error or 'no details'}); downsample first (--voxel 0.2)", 2
     if isinstance(error, OSError):

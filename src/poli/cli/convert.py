@@ -6,31 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.output import busy, say
 from poli.errors import FormatError, WriteError
 
 if TYPE_CHECKING:
     from poli.scan import Scan
-
-_FOUR_BYTES = ("kitti", "nuscenes")  # formats of 4-byte floats
+_TO = "Output format if OUT's name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las; default for -: pcd."
 
 
 def convert(
     scan: Annotated[Path, typer.Argument(metavar="IN", help=files.SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output file; -: standard output.")] = None,
-    out_option: files.OutOption = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Output format if OUT's name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las; default for -: pcd.",
-            autocompletion=files.format_names,
-        ),
-    ] = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output file; -: standard output.")],
+    to: Annotated[str | None, typer.Option(help=_TO, autocompletion=files.format_names)] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Drop fields that the output format cannot store.")] = False,
-    center: Annotated[
-        bool, typer.Option("--center", help="Map coordinates: write 4-byte floats relative to an offset, which is printed.")
-    ] = False,
+    center: Annotated[bool, typer.Option("--center", help="Map coordinates: 4-byte floats relative to a printed offset.")] = False,
     format: files.ScanFormat = None,
 ) -> dict[str, Any]:
     """Write a scan in another format, with all its fields.
@@ -53,7 +43,6 @@ def convert(
 
     from poli.io.formats import FORMATS, check_ending, output_format, write
 
-    out = files.one_output(out, out_option)
     if files.is_pipe(out):
         to = to or "pcd"
     files.check_place(out, scan)
@@ -62,31 +51,19 @@ def convert(
         check_ending(path, to)
         with busy(f"reading {scan}"):
             points = files.read_scan(scan, format)
-        offset = files.map_offset(points)
-        if offset is not None and (center or output_format(path, to) in _FOUR_BYTES):
-            files.say_offset(scan, points, offset, "OUT is relative to {offset}")
-            points = files.without_offset(points, offset)
+        center = center or output_format(path, to) in ("kitti", "nuscenes")
+        keeps = "OUT keeps them as 8-byte floats; --center writes 4-byte floats relative to {offset}"
+        points, offset = files.centered(scan, points, "OUT is relative to {offset}" if center else keeps, center)
+        if offset is not None:
             points = replace(points, points=points.points.astype(np.float32))
-        else:
-            files.say_offset(
-                scan, points, offset, "OUT keeps them as 8-byte floats; --center writes 4-byte floats relative to {offset}"
-            )
-            points = files.without_offset(points, None if offset is None else np.zeros(3))
-            offset = None
         with busy(f"writing {out}"):
             kept = _holdable(points, path.name, to) if drop else points
             write(kept, path, to)
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
     say(f"{out}: {files.counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
-    return {
-        "out": out,
-        "points": len(kept),
-        "fields": list(kept.fields),
-        "left_out": left_out,
-        "dropped": points.dropped,
-        "offset": offset,
-    }
+    told = {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out}
+    return {**told, "dropped": points.dropped, "offset": offset}
 
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":

@@ -1,7 +1,7 @@
 """`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.output import Bars, busy, say, stop_requests
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
 
 if TYPE_CHECKING:
-    from poli.densification.resume import Engine, Tally
+    from poli.densification.resume import Tally
     from poli.scan import Scan
-
-    # The number of scans, the function that processes them, and one that reads the first.
-    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
 
 _A_WORKER = 8  # scans per worker that justify starting one
 
@@ -33,18 +30,13 @@ def _kinds() -> list[str]:
 
 def densify(
     data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, folder of scans, dataset or bag; -: standard input.")],
-    out: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Output, of the same kind as IN; -: standard output, as PCD.")
-    ] = None,
-    out_option: files.OutOption = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output, of the same kind as IN; -: standard output, as PCD.")],
     dataset: Annotated[
-        str, typer.Option(help="Kind of IN: kitti, helipr, mulran, poli, folder or bag; auto: detect.", autocompletion=_kinds)
+        str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto: detect.", autocompletion=_kinds)
     ] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: point cloud topic, if there are several.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify only this sensor; copy the others unchanged.")] = None,
-    sequence: Annotated[
-        list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: process only this sequence; repeatable.")
-    ] = None,
+    sequence: Annotated[list[str] | None, typer.Option(help="Datasets: only this sequence; repeatable.")] = None,
     *,
     config: DensifyConfig,
     workers: Annotated[
@@ -68,23 +60,27 @@ def densify(
     Examples:
     poli densify scan.pcd dense.pcd --max-error 0.05
     poli densify drive.bag dense.bag --rings 64 --order time --auto
-    poli densify drive.bag dense.bag --topic /points
-    poli densify scans dense --purpose features
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     cat scan.bin | poli densify - - > dense.pcd
     """
     from poli.densification.resume import Tally, check_apart, engine
     from poli.densification.trees import SEVERAL
+    from poli.io.datasets import dataset as open_dataset
     from poli.threads import thread_count
 
-    out = files.one_output(out, out_option)
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
-    _check_owner("topic", topic, kind, ("bag",))
-    _check_owner("sensor", sensor, kind, ("helipr",))
-    _check_owner("format", format, kind, ("scan",))
-    _check_owner("sequence", sequences[0] if sequences else None, kind, SEVERAL)
+    one = sequences[0] if sequences else None
+    owners = {
+        "topic": (topic, ("bag",)),
+        "sensor": (sensor, ("helipr",)),
+        "format": (format, ("scan",)),
+        "sequence": (one, SEVERAL),
+    }
+    for name, (value, kinds) in owners.items():
+        if value is not None and kind not in kinds:
+            raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and this is only for {', '.join(kinds)}; remove it")
     if kind == "scan":
         return _densify_scan(data, out, config, format)
     if files.is_pipe(out):
@@ -94,10 +90,19 @@ def densify(
         say(f"{out}: already exists and was left unchanged; use --overwrite to recompute it", warning=True)
         return {"out": out, "scans": 0}
     # Look at the input before starting workers, to fail early.
+    first: Callable[[], Scan]
     if kind == "bag":
-        total, run, first = _bag(data, out, topic, config, overwrite, resume)
+        from poli.densification.bags import densify_bag, look_into_bag
+
+        bag = look_into_bag(data, out, topic)
+        run = partial(densify_bag, bag, out, config, resumable=resume, overwrite=overwrite)
+        total, first = bag.clouds, lambda: open_dataset("bag", data, topic=bag.topic)[0]
     else:
-        total, run, first = _tree(data, out, kind, sensor, sequences, config, overwrite)
+        from poli.densification.trees import densify_tree, plan_tree, read_input
+
+        tree = plan_tree(data, out, kind, sensor, sequences)
+        run = partial(densify_tree, tree, data, out, config, overwrite=overwrite)
+        total, first = len(tree.scans), lambda: read_input(tree.scans[0])
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
@@ -135,12 +140,6 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
 
 
-def _check_owner(name: str, value: str | None, kind: str, owners: Sequence[str]) -> None:
-    """Reject an option that does not apply to this kind of input."""
-    if value is not None and kind not in owners:
-        raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and this is only for {', '.join(owners)}; remove it")
-
-
 def _densify_scan(data: Path, out: Path, config: DensifyConfig, format: str | None) -> dict[str, Any]:
     from poli.densification import densify as densify_points
     from poli.io.formats import check_ending, write
@@ -158,25 +157,6 @@ def _densify_scan(data: Path, out: Path, config: DensifyConfig, format: str | No
     return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped, "hint": hint}
 
 
-def _bag(data: Path, out: Path, topic: str | None, config: DensifyConfig, overwrite: bool, resume: bool) -> "_Job":
-    from poli.densification.bags import densify_bag, look_into_bag
-    from poli.io.datasets import dataset
-
-    bag = look_into_bag(data, out, topic)
-    run = partial(densify_bag, bag, out, config, resumable=resume, overwrite=overwrite)
-    return bag.clouds, run, lambda: dataset("bag", data, topic=bag.topic)[0]
-
-
-def _tree(
-    data: Path, out: Path, kind: str, sensor: str | None, sequences: tuple[str, ...], config: DensifyConfig, overwrite: bool
-) -> "_Job":
-    from poli.densification.trees import densify_tree, plan_tree, read_input
-
-    tree = plan_tree(data, out, kind, sensor, sequences)
-    run = partial(densify_tree, tree, data, out, config, overwrite=overwrite)
-    return len(tree.scans), run, lambda: read_input(tree.scans[0])
-
-
 # --- Terminal output.
 
 
@@ -192,11 +172,9 @@ def _say_worth(read: "Callable[[], Scan]") -> str:
 
 
 def _print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
-    before = f", {tally.kept} already done" if tally.kept else ""
-    say(f"{out}: {tally.scans} of {total} scans{before}")
+    say(f"{out}: {tally.scans} of {total} scans{f', {tally.kept} already done' if tally.kept else ''}")
     if tally.points_in:
-        grown = tally.points_out / tally.points_in
-        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times the points")
+        say(f"points: {tally.points_in} in, {tally.points_out} out, {tally.points_out / tally.points_in:.2f} times the points")
     if tally.unchanged:
         warnings.warn(f"{tally.unchanged} of {total} scans are unchanged. The first: {tally.why}", stacklevel=2)
     if tally.scans > tally.kept:

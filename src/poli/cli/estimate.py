@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.commands import Only
 from poli.cli.output import busy, say
 from poli.configs import EstimateConfig
@@ -23,16 +23,12 @@ _OPTIONS = Only("model", "voxel", "merged", "k", "radius", "motion", "floor", "c
 
 def estimate(
     scan: Annotated[Path, typer.Argument(metavar="SCAN", help=files.SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output .npz or .ply file; -: standard output.")] = None,
-    out_option: files.OutOption = None,
-    *,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output .npz or .ply file; -: standard output.")],
     config: Annotated[EstimateConfig, _OPTIONS],
     regularize: Annotated[Literal["none", "plane"], typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = "none",
-    device: Annotated[
-        str | None, typer.Option(help="Networks: run on this torch device, such as cuda; default: CPU, without torch.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="Networks: torch device, such as cuda; default: CPU, without torch.")] = None,
     output: Annotated[
-        Literal["auto", "ply", "splat", "npz"], typer.Option(help="Output format; auto: from the ending of OUT, npz for -.")
+        Literal["auto", "ply", "splat", "npz"], typer.Option(help="Output format; auto: by the name of OUT.")
     ] = "auto",
     format: files.ScanFormat = None,
 ) -> dict[str, Any]:
@@ -45,13 +41,10 @@ def estimate(
     Examples:
     poli estimate scan.pcd field.npz
     poli estimate scan.bin splats.ply --voxel 0.5 --output splat
-    poli estimate part.ply field.npz --model objects
     poli estimate scan.bin field.npz --model pca --radius 0.5
-    poli estimate scan.bin field.npz --motion 1.2
     poli estimate scan.bin field.npz --device cuda
-    cat scan.pcd | poli estimate - -o field.npz
+    cat scan.pcd | poli estimate - field.npz
     """
-    out = files.one_output(out, out_option)
     ending = ".npz" if files.is_pipe(out) and output in ("auto", "npz") else ".ply" if files.is_pipe(out) else out.suffix.lower()
     kind = output if output != "auto" else ending.lstrip(".")
     if kind not in ("npz", "ply", "splat") or (kind == "npz") != (ending == ".npz"):
@@ -64,29 +57,19 @@ def estimate(
             from poli.voxels import voxel_downsample
 
             points = files.read_scan(scan, format)
-            offset = files.map_offset(points)
-            place = (
-                "OUT is relative to {offset}" if kind == "splat" else "centered at {offset} for computing, and moved back in OUT"
-            )
-            files.say_offset(scan, points, offset, f"{place}; taken as --merged")
-            points = files.without_offset(points, offset)
+            place = "OUT is relative to {offset}" if kind == "splat" else "centered at {offset} for computing and moved back in OUT"
+            points, offset = files.centered(scan, points, f"{place}; taken as --merged")
             with files.naming(scan):
                 points = points if config.calibration is None else config.calibration.apply(points)
                 points = voxel_downsample(points, config.voxel) if config.voxel else points
         with busy(f"ellipsoids of {len(points)} points"), files.naming(scan):
             field = _field(points, replace(config, merged=config.merged or offset is not None), files.above(offset), device)
             field = field.as_planes() if regularize == "plane" else field
-            field = field if kind == "splat" else files.with_offset(field, offset)
+            field = field if kind == "splat" or offset is None else field.transform(files.shift(offset))
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     say(f"{out}: {files.counted(len(field), 'ellipsoid')}")
-    return {
-        "out": out,
-        "ellipsoids": len(field),
-        "model": config.model,
-        "voxel": config.voxel,
-        "dropped": points.dropped,
-        "offset": offset if kind == "splat" else None,  # to add to the coordinates of OUT
-    }
+    told = {"out": out, "ellipsoids": len(field), "model": config.model, "voxel": config.voxel, "dropped": points.dropped}
+    return {**told, "offset": offset if kind == "splat" else None}  # to add to the coordinates of OUT
 
 
 def _field(points: "Scan", config: EstimateConfig, viewpoint: "np.ndarray | None", device: str | None) -> "Ellipsoids":

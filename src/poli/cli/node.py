@@ -5,20 +5,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from poli.beams.corrections import BeamCalibration
 from poli.cli.commands import Commands, Only
 from poli.configs import DensifyConfig, EstimateConfig, Frames, OdometryConfig
 from poli.options import option
-
-_DEFAULT = "densify"  # the job of `poli node` without one, as before there were others
-
-
-class _Jobs(TyperGroup):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = bool(args) and not args[0].startswith("-") and ":=" not in args[0]
-        return super().parse_args(ctx, args if named or args[:1] == ["--help"] else [_DEFAULT, *args])
 
 
 class _Job(TyperCommand):
@@ -48,8 +40,7 @@ class NodeOptions:
         serve(transport, lambda: job(transport, self.source, self.target, *settings), self.source, self.log_every)
 
 
-_HELP = "Process point clouds live, as a node of ROS 1 or 2: densify (the default), estimate or odometry."
-node_app = Commands(name="node", cls=_Jobs, help=_HELP)
+node_app = Commands(name="node", help="Process point clouds live, as a node of ROS 1 or 2.")
 
 
 @node_app.command(cls=_Job)
@@ -67,7 +58,6 @@ def densify(
 
     Examples:
     poli node densify --in /velodyne_points --out /velodyne_points_dense
-    poli node densify --per-point 3 --voxel 0.4
     ros2 param set /poli_densify max_sigma 4.0
     """
     from poli.ros import DensifyJob
@@ -91,7 +81,6 @@ def estimate(
 
     Examples:
     poli node estimate --in /velodyne_points --out /velodyne_points_normals
-    poli node estimate --voxel 0
     """
     from poli.ros import EstimateJob
 
@@ -105,7 +94,7 @@ def odometry(
     config: Annotated[OdometryConfig, Only(on_loss="restart")],
     frames: Frames,
     time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Unit of the points' times; default: guessed, if that is safe.")
+        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Of the points' times; default: guessed.")
     ] = None,
     calibration: Annotated[Path | None, typer.Option(help="Correct the beams, with the result of `poli calibrate`.")] = None,
 ) -> None:

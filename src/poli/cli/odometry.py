@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli.data_options import DatasetOptions, file_name
+from poli.cli.inputs import DatasetOptions, check_place, file_name
 from poli.cli.output import Bars, say, stop_requests
-from poli.cli.scan_files import check_place
 from poli.configs import OdometryConfig
 from poli.errors import FormatError, InputError, PoliError
 
@@ -20,26 +19,19 @@ if TYPE_CHECKING:
     from poli.lidar_odometry import MapFile
 
 _LISTED = 5  # scans listed on the terminal; the files list all
-_ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
 
 
 def odometry(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
     source: DatasetOptions,
     config: OdometryConfig,
-    out: Annotated[
-        Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder given by --out.")] = False,
     first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
-    map_kind: Annotated[
-        Literal["points", "ellipsoids"], typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")
-    ] = "points",
-    map_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
-    ] = 0.0,
+    map_kind: Annotated[Literal["points", "ellipsoids"], typer.Option(help="Content of the map, one per voxel.")] = "points",
+    map_voxel: Annotated[float, typer.Option(min=0.0, help="Meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")] = 0.0,
 ) -> dict[str, Any]:
     """Estimate the pose of each scan of a recording.
 
@@ -49,11 +41,9 @@ def odometry(
     A run that fails before its first pose leaves no files.
 
     Examples:
-    poli odometry kitti --sequence 07
     poli odometry drive.bag --topic /ouster/points
     poli odometry raw_scans --deskew azimuth --counterclockwise
     poli odometry Roundabout01 --sensor ouster --voxel 0.5
-    poli odometry scans --model pca --against scan --scans 50
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
     from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
@@ -94,10 +84,9 @@ def odometry(
             try:  # before the summary, which describes the map
                 if drive_map is not None:
                     drive_map.close()
-            except KeyboardInterrupt:
-                interrupted = True
-            except PoliError as error:
-                trouble = trouble or error
+            except (KeyboardInterrupt, PoliError) as error:
+                interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                trouble = trouble or (error if isinstance(error, PoliError) else None)
         summary = summarize(recording.steps, asked, first, odometer, truth, time.perf_counter() - begin, interrupted, reason)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
     if summary["scans_done"]:
@@ -143,14 +132,12 @@ def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> d
 
 
 def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
-    for skip in opened.skipped[:_LISTED]:
-        say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
-    _more(len(opened.skipped), "config.json")
-    for odd in summary["not_tracked"][:_LISTED]:
-        say(f"warning: scan {odd['scan']} {odd['status']}: {odd['note']}", warning=True)
-    _more(len(summary["not_tracked"]), "summary.json")
-    if not summary["scans_done"]:
-        return
+    skipped = [f"skipped in the data: {skip.what}: {skip.why}" for skip in opened.skipped]
+    odd = [f"scan {one['scan']} {one['status']}: {one['note']}" for one in summary["not_tracked"]]
+    for lines, file in ((skipped, "config.json"), (odd, "summary.json")):
+        more = [f"and {len(lines) - _LISTED} more ({len(lines)} in total; see {file})"] if len(lines) > _LISTED else []
+        for line in lines[:_LISTED] + more:
+            say(f"warning: {line}", warning=True)
     rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
     stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
     counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
@@ -160,27 +147,17 @@ def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
     say(summary["deskewing"])
     if summary["without_stamp"]:
         say(f"{summary['without_stamp']} scans have no stamp; assumed {summary['period']:g} s between scans (--period)")
-    if summary["evaluation"] is None:
-        return
-    say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
-    say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
-    for name, measure in summary["evaluation"].items():
+    if summary["evaluation"] is not None:
+        say("RMSE against ground truth, translation and rotation:")
+    for name, measure in (summary["evaluation"] or {}).items():
         if not measure["count"]:
+            say(f"  {measure['title']}: none, {measure['none_because']}")
             continue
-        title = f"{measure['title']} ({', '.join(measure['units'])})"
-        moves = [f"{s['translation']:.4f}" for s in (measure["rmse"], measure["mean"], measure["max"])]
-        turns = [f"{s['rotation']:.4f}" for s in (measure["rmse"], measure["mean"])]
-        if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
-            turns = ["-", "-"]
-        say(_ROW.format(title, measure["count"], *moves, *turns))
-    for measure in summary["evaluation"].values():
-        if measure["none_because"]:
-            say(f"{measure['title']}: none, {measure['none_because']}")
-
-
-def _more(count: int, file: str) -> None:
-    if count > _LISTED:
-        say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
+        shown = [
+            f"{measure['rmse'][part]:.4f} {unit}" for part, unit in zip(("translation", "rotation"), measure["units"], strict=True)
+        ]
+        # Umeyama's alignment fits only positions: the rotation is undefined on a straight path.
+        say(f"  {measure['title']}: {', '.join(shown[:1] if name == 'ape_umeyama' else shown)} ({measure['count']})")
 
 
 def _draw(folder: Path, written: "MapFile | None") -> None:

@@ -2,9 +2,6 @@
 
 A command prints messages with `say` and returns its results. `--quiet` and `--json` silence messages, and messages move to
 stderr when standard output carries results or a file. Progress is shown on stderr: bars on a terminal, elsewhere lines.
-
-Commands write to the terminal only through this module. It removes control characters from text that comes with the data,
-such as file names.
 """
 
 import json
@@ -19,11 +16,12 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import timedelta
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO, TypeVar
 
 import rich
 import typer
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.status import Status
 from rich.text import Text
 
@@ -35,9 +33,8 @@ _T = TypeVar("_T")
 @dataclass(frozen=True)
 class _Mode:
     stdout: TextIO  # the original stream
-    silent: bool  # discard messages
-    as_json: bool
-    quiet: bool = False  # no progress either
+    quiet: bool  # no messages and no progress
+    as_json: bool  # no messages
 
 
 _mode: ContextVar[_Mode] = ContextVar("mode")
@@ -48,8 +45,8 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
     """Route messages inside the block according to `--quiet` and `--json`."""
     rich.reconfigure(stderr=True, quiet=quiet or not sys.stderr.isatty())  # also applies to `rich.progress.track`
     with ExitStack() as stack:
-        mode = _Mode(sys.stdout, quiet or as_json, as_json, quiet)
-        stack.enter_context(redirect_stdout(_nowhere() if mode.silent else sys.stdout))
+        mode = _Mode(sys.stdout, quiet, as_json)
+        stack.enter_context(redirect_stdout(_nowhere() if quiet or as_json else sys.stdout))
         if quiet:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
@@ -90,7 +87,7 @@ def data_stream() -> BinaryIO:
 
 
 def _make_way(mode: _Mode) -> None:
-    if not mode.silent:
+    if not mode.quiet and not mode.as_json:
         sys.stdout = sys.stderr  # `speaking` restores it
 
 
@@ -113,11 +110,6 @@ def as_json(results: Any) -> str:
     return json.dumps(_plain(results), indent=2, allow_nan=False).replace("\x7f", "\\u007f")  # all else is printable ASCII
 
 
-def print_results(results: Any) -> None:
-    """Print the results of a command as JSON."""
-    typer.echo(as_json(results))
-
-
 def _plain(value: Any) -> Any:
     """Convert to JSON types; non-finite numbers become null."""
     if is_dataclass(value) and not isinstance(value, type):
@@ -135,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 def busy(doing: str) -> Status:
     """Show a spinner, for work of unknown duration."""
-    return rich.get_console().status(Text(printable(doing)))
+    return rich.get_console().status(Text(doing))
 
 
 def let_go() -> None:
@@ -143,26 +135,21 @@ def let_go() -> None:
     failed: OSError | None = None
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if not stream.closed:
+                stream.flush()
         except OSError as error:
             failed = failed or error
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except ValueError:  # closed
-            pass
     if failed is not None:
         raise failed
 
 
-class Stop:
-    """The signal that asked to stop, if any."""
-
-    signal: int | None = None
-
-
 @contextmanager
-def stop_requests() -> Iterator[Stop]:
-    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
-    stop = Stop()
+def stop_requests() -> Iterator[SimpleNamespace]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once.
+
+    Yields an object whose `signal` is the one that was received, or None."""
+    stop = SimpleNamespace(signal=None)
 
     def request(number: int, _: object) -> None:
         if stop.signal:
@@ -187,13 +174,6 @@ def stop_requests() -> Iterator[Stop]:
 PERIOD = 30.0  # seconds between lines; what ends sooner needs none
 
 
-class _Description(ProgressColumn):
-    """The plain description, without markup or emoji codes."""
-
-    def render(self, task: Task) -> Text:
-        return Text(printable(task.description))
-
-
 class Bars(Progress):
     """Bars on a terminal. Elsewhere, unless `--quiet`, a line at most every `PERIOD` seconds.
 
@@ -201,19 +181,13 @@ class Bars(Progress):
     """
 
     def __init__(self, title: str) -> None:
-        columns = (
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            _Description(),
-        )
+        count, name = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}", markup=False)
+        columns = (count, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), name)
         # Messages appear above the bars only if both are on a terminal: rich would also redirect those to a file.
         super().__init__(*columns, console=rich.get_console(), redirect_stdout=sys.stdout.isatty())
         mode = _mode.get(None)
-        self._title = title
+        self._title, self._last = title, time.monotonic()
         self._lines = not sys.stderr.isatty() and not (mode is not None and mode.quiet)
-        self._last = time.monotonic()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)

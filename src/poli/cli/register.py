@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.commands import Only
 from poli.cli.output import answer, busy, say
 from poli.configs import RegisterConfig
@@ -20,9 +20,7 @@ def register(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another point cloud file, of the same object or place.")],
     config: Annotated[RegisterConfig, Only(preset="auto")],
     out: Annotated[Path | None, typer.Option(help="Write the 4x4 matrix T_target_source to this text file.")] = None,
-    out_cloud: Annotated[
-        Path | None, typer.Option(help="Write SOURCE in the frame of TARGET, with its fields, to this point cloud file.")
-    ] = None,
+    out_cloud: Annotated[Path | None, typer.Option(help="Write SOURCE in the frame of TARGET to this point cloud file.")] = None,
     format: files.ScanFormat = None,
 ) -> dict[str, Any]:
     """Find the pose between two clouds of one object, or two scans of one place, without an initial guess.

@@ -1,7 +1,7 @@
 """`poli train`: train a model from a configuration. `poli adapt` and `poli calibrate`: learn from the log of a sensor."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.commands import Only
-from poli.cli.data_options import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
+from poli.cli.inputs import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
 from poli.cli.output import Bars, say, track
 from poli.configs import AdaptConfig, CalibrateConfig, OdometryConfig
 
@@ -35,19 +35,18 @@ def train(
 
     from poli.train.config import read_config
     from poli.train.tracked_log import tracker
+    from poli.train.trainer import Listener
     from poli.train.trainer import train as run
     from poli.viewer.plots import draw_curve
 
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
     first = os.environ.get("RANK", "0") == "0"
-    if not first:
-        silent = tracker(settings.scans, lambda *_: None) if settings.scans else None
-        run(settings, folder, None, fresh, config.parent, track=silent)
-        return None
-    with training_progress(folder) as listener:
+    with training_progress(folder) if first else nullcontext(Listener()) as listener:
         track = tracker(settings.scans, listener.tracked) if settings.scans else None
         model = run(settings, folder, listener, fresh, config.parent, track=track)
+    if not first:
+        return None
     say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
     curve = draw_curve(folder)
     say(f"{curve}: the learning curve")
@@ -91,21 +90,15 @@ def adapt(
     with training_progress(folder) as listener:
         result = tune(log, folder, model, config, listener, fresh, force)
     before, after = result.before, result.after
-    say(
-        f"{log.name}: {len(log.scans)} scans, {log.meters:.0f} m; {result.learned_pairs} training pairs, "
-        f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes"
-    )
-    say(
-        f"held out, before and after: NLL {before.nll:.3f} {after.nll:.3f}; mean of d'(2C)^-1 d {before.nees:.2f} {after.nees:.2f} "
-        "(3 when calibrated)"
-    )
+    say(f"{log.name}: {len(log.scans)} scans, {log.meters:.0f} m; {result.minutes:.1f} minutes")
+    say(f"pairs: {result.learned_pairs} for training, {result.held_out_pairs} held out")
+    say(f"held out, NLL: {before.nll:.3f} before, {after.nll:.3f} after")
+    say(f"held out, mean of d'(2C)^-1 d: {before.nees:.2f} before, {after.nees:.2f} after (3 when calibrated)")
     if not result.kept:
-        remedy = "a longer log may help" if result.model is None else "written anyway (--force)"
+        remedy = "written anyway (--force)" if result.model else "no model was written; use a longer log, or --force --fresh"
         say(f"not better than {model} on the held-out scans: {remedy}", warning=True)
     if result.model is not None:
         say(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
-    elif not result.kept:
-        say(f"no model was written; keep using --model {model}, or write it anyway with --force --fresh")
     return {"name": log.name, "scans": len(log.scans), "meters": log.meters, **vars(result)}
 
 
@@ -128,6 +121,8 @@ def calibrate(
     poli calibrate kitti --sequence 07 --option correct_elevation=false
     poli odometry drive.bag --topic /points --calibration beams.toml
     """
+    import numpy as np
+
     from poli.beams.calibrate import calibrate as find
     from poli.io.atomic import check_new_file
 
@@ -138,18 +133,13 @@ def calibrate(
         task = bar.add_task(f"odometry of {opened.name}")
         result = find(opened, config, progress=lambda done, total: bar.update(task, completed=done, total=total))
     found, verdict = result.calibration, result.held_out
-    up, out_by = found.corrections.mean(axis=0)
     kinds = {"field": "the field `ring`", "nearest": "clusters of elevation", "between": "knots of elevation (the beams overlap)"}
     say(f"{opened.name}: {result.scans} scans, {result.meters:.0f} m; {len(found.beams)} beams from {kinds[found.rings]}")
-    low, high = found.corrections.min(axis=0), found.corrections.max(axis=0)
-    say(
-        f"to add, on average: {up:+.3f} degrees of elevation (from {low[0]:+.3f} to {high[0]:+.3f}), "
-        f"{100 * out_by:+.1f} cm of range (from {100 * low[1]:+.1f} to {100 * high[1]:+.1f})"
-    )
-    say(
-        f"held out, before and after: mean robust cost {verdict.before:.4f} {verdict.after:.4f}, difference "
-        f"{verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f} over {verdict.planes} planes"
-    )
+    (up, out_by), low, high = (statistic(found.corrections, axis=0) for statistic in (np.mean, np.min, np.max))
+    say(f"to add, on average: {up:+.3f} degrees of elevation (from {low[0]:+.3f} to {high[0]:+.3f})")
+    say(f"to add, on average: {100 * out_by:+.1f} cm of range (from {100 * low[1]:+.1f} to {100 * high[1]:+.1f})")
+    say(f"held out, mean robust cost of {verdict.planes} planes: {verdict.before:.4f} before, {verdict.after:.4f} after")
+    say(f"difference: {verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f}")
     written = result.kept or force
     if written:
         found.save(place)
@@ -157,10 +147,8 @@ def calibrate(
     if not result.kept:
         remedy = "written anyway (--force)" if written else "no file was written; use a longer log, or write it anyway with --force"
         say(f"the held-out scans do not agree better with these corrections: {remedy}", warning=True)
-    return {
-        "out": place if written else None, "kept": result.kept, "scans": result.scans, "meters": result.meters,
-        "rings": found.rings, "held_out": verdict, "beams": found.beams,
-    }  # fmt: skip
+    told = {"out": place if written else None, "kept": result.kept, "scans": result.scans, "meters": result.meters}
+    return {**told, "rings": found.rings, "held_out": verdict, "beams": found.beams}
 
 
 @contextmanager
@@ -173,27 +161,25 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
     with Bars(folder.name or str(folder)) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def show(name: str, done: int, total: int, text: str) -> None:
+        def show(name: str, done: int, total: int, text: str = "") -> None:
+            text = text or name
             if name not in tasks:
                 tasks[name] = bar.add_task(text, total=total)
             bar.update(tasks[name], completed=done, description=text)
 
         class Screen(Listener):
             def shapes(self, made: int, total: int) -> None:
-                show("shapes", made, total, "surfaces")
+                show("surfaces", made, total)
 
             def tracked(self, name: str, done: int, total: int) -> None:
-                show(name, done, total, name)
+                show(name, done, total)
 
             def step(self, report: StepReport, total: int) -> None:
                 text = f"loss {report.loss:.3f}  NEES {report.nees:.2f}  certified {report.certified:.2f}"
                 show("steps", report.step, total, text)
 
             def validated(self, step: int, result: Validation) -> None:
-                # Recorded scans have no true normals.
-                known = result.normal_rmse == result.normal_rmse
-                normals = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), " if known else ""
-                say(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
+                say(f"{folder.name} step {step}: held out NEES {result.nees:.2f}, normals {result.normal_rmse:.1f} deg (RMSE)")
 
             def warning(self, text: str) -> None:
                 say(f"warning: {text}", warning=True)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poli.cli.data_options import open_data
+from poli.cli.inputs import above, centered, is_pipe, map_offset, naming, offset_text, open_data, read_scan, shift
 from poli.cli.output import busy, say, track
-from poli.cli.scan_files import above, is_pipe, map_offset, naming, offset_text, read_scan, say_offset, shift, without_offset
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _SIDE_BY_SIDE = 4  # scans without known poses
 _TOGETHER = 50  # scans fused into a world
 _TIMELINE = 200  # scans of a timeline
+_CENTERED = "centered at {offset}; the page shows the original coordinates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +56,11 @@ class Subject:
         if self.series.poses is None:
             return [timeline]
         still = self.stills[0]
-        if not timeline.frames:
-            return [still]
-        return [replace(still, frames=timeline.frames, caption=f"{still.caption}. {timeline.caption.capitalize()}")]
+        return [
+            still
+            if not timeline.frames
+            else replace(still, frames=timeline.frames, caption=f"{still.caption}. {timeline.caption.capitalize()}")
+        ]
 
     @cached_property
     def stills(self) -> list[Panel]:
@@ -177,14 +179,14 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
     from poli.viewer.content import thin_field, thin_points
     from poli.viewer.panel import Panel
 
+    points, field = None, None
     if isinstance(shown, Scan):
         points, voxel = thin_points(shown, page.MOST_POINTS)
-        panel, kind = Panel("Map", points, tracks=tracks), "points"
     else:
         field, voxel = thin_field(shown, page.MOST_ELLIPSOIDS)
-        panel, kind = Panel("Map", field=field, tracks=tracks), "ellipsoids"
+    kind = "ellipsoids" if points is None else "points"
     thinned = "" if voxel is None else f", {len(shown):,} {kind}; drawn: one per voxel of {voxel:.2g} m"
-    return replace(panel, caption=f"map of the drive{thinned}")
+    return Panel("Map", points, field=field, tracks=tracks, caption=f"map of the drive{thinned}")
 
 
 # --- One file, or two clouds: a registered pair, or a densified scan with its original.
@@ -192,49 +194,37 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
 
 def _file(path: Path, how: Estimates) -> Subject:
     from poli.ellipsoids import Ellipsoids
-    from poli.ellipsoids.files import is_splat, splat_of_records
     from poli.io.limits import read_npz_arrays
     from poli.io.ply import read_ply_element
     from poli.viewer.panel import Panel
 
-    field, colors = None, None
-    if path.suffix.lower() == ".npz" and {"means", "covariances"} <= set(read_npz_arrays(path)):
-        field = Ellipsoids.load(path)
+    names: set[str] = set()
+    if path.suffix.lower() == ".npz":
+        names = set(read_npz_arrays(path))
     elif path.suffix.lower() == ".ply" and path.stat().st_size:
-        records = read_ply_element(path)
-        if is_splat(records):
-            field, colors = splat_of_records(records, path)
-        elif "cov_xx" in (records.dtype.names or ()):
-            field = Ellipsoids.load(path)
-    if field is None:
+        names = set(read_ply_element(path).dtype.names or ())
+    if not ({"means", "covariances"} <= names or "cov_xx" in names):
         return _scan_file(path, how)
     if how.compare:
         raise InputError(f"--compare: {path} holds ellipsoids, not a scan; give the scan instead")
+    field = Ellipsoids.load(path)
     if not len(field):
         raise FormatError(f"{path}: no ellipsoids in this file")
     viewpoint = field.viewpoint if field.viewpoint.ndim == 1 else None
-    return Subject(path.name, "", (Panel("Ellipsoids", field=field, colors=colors, viewpoint=viewpoint),))
+    return Subject(path.name, "", (Panel("Ellipsoids", field=field, viewpoint=viewpoint),))
 
 
 def _scan_file(path: Path, how: Estimates) -> Subject:
     from poli.viewer.content import scan_panels
 
     with busy(f"ellipsoids of {path}"), naming(path):
-        scan, offset = _read_centered(path)
+        scan, offset = centered(path, read_scan(path), _CENTERED)
         place = None if offset is None else shift(offset)
         panels = scan_panels(scan, how, str(path), above(offset), place)
     note = f"{len(scan):,} returns"
     if offset is not None:
         note += f"; map coordinates, centered at {offset_text(offset)} m for computing and drawing"
     return Subject("scan" if is_pipe(path) else path.name, note, tuple(panels))
-
-
-def _read_centered(path: Path) -> tuple[Scan, np.ndarray | None]:
-    """Read a scan. One in map coordinates is returned relative to its offset, (3,)."""
-    scan = read_scan(path)
-    offset = map_offset(scan)
-    say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
-    return without_offset(scan, offset), offset
 
 
 def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimates) -> Subject:
@@ -244,12 +234,14 @@ def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimate
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
     T = np.eye(4) if pose is None else _read_pose(pose)
-    names = _names(source, target)
+    names = ["standard input" if is_pipe(path) else path.name for path in (source, target)]
+    if names[0] == names[1]:
+        names = [f"{path} ({number})" for number, path in enumerate((source, target), 1)]
     clouds, thin, fields = [], [], []
     with busy(f"ellipsoids of {source} and {target}"):
         for path, move in ((source, T), (target, np.eye(4))):
             with naming(path):
-                scan, offset = _read_centered(path)
+                scan, offset = centered(path, read_scan(path), _CENTERED)
                 place = move if offset is None else move @ shift(offset)
                 clouds.append(scan.transform(place))
                 thin.append(how.cloud(scan, str(path)))
@@ -275,20 +267,10 @@ def _read_pose(path: Path) -> np.ndarray:  # (4, 4)
 
     if not path.is_file():
         raise FormatError(f"--pose {path}: no such file")
+    T = np.eye(4)
     try:
         numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
+        T[: 3 if len(numbers) == 12 else 4] = numbers.reshape(-1, 4)
     except ValueError:  # also if it is not UTF-8
-        raise FormatError(f"--pose {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
-    if len(numbers) not in (12, 16):
-        raise FormatError(f"--pose {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
-    T = np.eye(4)
-    T.reshape(-1)[: len(numbers)] = numbers
+        raise FormatError(f"--pose {path}: not a 4x4 or 3x4 matrix; expected a file of `poli register --out`") from None
     return check_pose(T, f"--pose {path}")
-
-
-def _names(source: Path, target: Path) -> tuple[str, str]:
-    """Short names of two files that differ: with their folders if the files have the same name."""
-    one, other = ("standard input" if is_pipe(path) else path.name for path in (source, target))
-    if one == other:
-        one, other = (f"{path.resolve().parent.name}/{path.name}" for path in (source, target))
-    return (one, other) if one != other else (f"{one} (1)", f"{other} (2)")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from poli.ellipsoids.curvature import SecondOrder
-from poli.ellipsoids.field import LONGEST, Field
+from poli.ellipsoids.field import Field
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path
 from poli.io.limits import read_npz_arrays
 from poli.io.ply import read_ply_element, write_ply
 from poli.options import real_array
-
-if TYPE_CHECKING:
-    from poli.ellipsoids import Ellipsoids
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
@@ -29,7 +26,6 @@ _PREFIX = "second_order_"  # of their names in .npz files
 _LARGEST = 1e290  # square meters; its inverse is the smallest
 _THINNEST = 1e-6  # meters: splat files store logarithms of the scales
 _SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files store (color - 1/2) / this
-_SPLAT_NEEDS = ("x", "y", "z", *(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i in range(4)))
 
 
 class Stored(Field):
@@ -147,60 +143,3 @@ def _check_variances(variances: np.ndarray) -> None:
 
 def _columns(records: np.ndarray, *names: str) -> np.ndarray:  # (N, len(names)) float64
     return np.stack([records[name].astype(np.float64) for name in names], axis=1)
-
-
-# --- Read Gaussian-splat PLY files as ellipsoids.
-
-
-def read_splat(path: str | os.PathLike[str]) -> tuple[Ellipsoids, np.ndarray | None]:  # colors (N, 3) in 0..1
-    """Read the ellipsoids of a splat file from any program, and their view-independent colors if it has any.
-
-    Normals point to the side given by the file. Files without normals, or with zeros as many have, leave the side undefined.
-    """
-    return splat_of_records(read_ply_element(path), Path(path))
-
-
-def is_splat(records: np.ndarray) -> bool:
-    """Return whether the records of a PLY file are Gaussian splats."""
-    return set(_SPLAT_NEEDS) <= set(records.dtype.names or ())
-
-
-def splat_of_records(records: np.ndarray, path: Path) -> tuple[Ellipsoids, np.ndarray | None]:
-    """Return the ellipsoids and colors of the records of a splat file, as `read_splat`; `path` is for messages."""
-    from poli.ellipsoids import Ellipsoids  # which inherits from this module
-
-    names = set(records.dtype.names or ())
-    if not is_splat(records):
-        missing = next(name for name in _SPLAT_NEEDS if name not in names)
-        raise FormatError(f"{path}: not a Gaussian-splat file: it has no property '{missing}'")
-    means, turns = _columns(records, "x", "y", "z"), _columns(records, *(f"rot_{i}" for i in range(4)))
-    with np.errstate(over="ignore"):
-        variances = np.exp(2.0 * _columns(records, *(f"scale_{i}" for i in range(3))))
-    length = np.linalg.norm(turns, axis=1)
-    bad = ~((np.abs(means) <= LONGEST).all(axis=1) & (variances <= LONGEST**2).all(axis=1) & np.isfinite(length) & (length > 0.0))
-    if bad.any():
-        raise FormatError(f"{path}: {int(bad.sum())} splats are not valid ellipsoids, the first is row {int(bad.argmax())}")
-    try:
-        _check_variances(variances)
-    except InputError as error:
-        raise FormatError(f"{path}: unreadable Gaussian-splat file: {error}") from None
-    axes = _rotations(turns / length[:, None])
-    covariances = (axes * variances[:, None, :]) @ np.swapaxes(axes, 1, 2)
-    covariances = 0.5 * (covariances + np.swapaxes(covariances, 1, 2))
-    viewpoint = means + _columns(records, "nx", "ny", "nz") if {"nx", "ny", "nz"} <= names else None
-    if viewpoint is not None and not (np.abs(viewpoint) <= LONGEST).all():
-        viewpoint = None
-    colors = None
-    if {"f_dc_0", "f_dc_1", "f_dc_2"} <= names:
-        colors = np.clip(np.nan_to_num(0.5 + _SH_BAND_0 * _columns(records, "f_dc_0", "f_dc_1", "f_dc_2")), 0.0, 1.0)
-    return Ellipsoids.trusted(means, covariances, viewpoint), colors
-
-
-def _rotations(q: np.ndarray) -> np.ndarray:  # (N, 4) unit (w, x, y, z) -> (N, 3, 3)
-    w, x, y, z = q.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.ascontiguousarray(np.moveaxis(np.array(rows), 2, 0))
