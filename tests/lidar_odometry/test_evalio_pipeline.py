@@ -162,18 +162,6 @@ def test_evalio_accepts_its_parameters():
         pipeline.initialize()
 
 
-def test_scans_and_the_map_are_there_to_look_at(town):
-    from evalio._cpp.types import VisOption
-
-    pipeline, _ = types.Experiment.from_pl_ds(Poli, town).setup()
-    pipeline.set_visualizing({VisOption.MAP, VisOption.FEATURES})
-    pipeline.add_lidar(measurement(town.scans[0], 0))
-    ((_, features),) = pipeline.saved_features_matrix()
-    ((_, kept),) = pipeline.saved_maps_matrix()
-    assert len(features["scan"]) == len(town.scans[0])
-    assert len(kept["ellipsoids"]) > 100
-
-
 def test_the_command_of_evalio_knows_it(tmp_path):
     environment = {**os.environ, "EVALIO_CUSTOM": "poli.evalio", "COLUMNS": "200"}
     command = [sys.executable, "-c", "from evalio.cli import app; app()", "ls", "pipelines", "--search", "poli"]
