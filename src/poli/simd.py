@@ -13,16 +13,9 @@ from poli.kernel import config, intrinsic
 LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
 
-# Values of NUMBA_CPU_NAME with AVX-512 (LLVM reports features of the host only).
-_WITH_AVX512 = {"x86-64-v4", "skylake-avx512", "cascadelake", "icelake-server", "sapphirerapids", "znver4", "znver5"}
-
 
 def widest_vector() -> int:
-    """Return the number of floats in a vector register of the CPU that numba compiles for: 16 with AVX-512, else 8."""
-    if config.CPU_NAME in _WITH_AVX512:
-        return 16
-    if config.CPU_FEATURES is not None:
-        return 16 if "+avx512f" in config.CPU_FEATURES.split(",") else 8
+    """Return the number of floats in a vector register of this CPU: 16 with AVX-512, else 8."""
     return 16 if config.ENABLE_AVX and binding.get_host_cpu_features().get("avx512f") else 8
 
 

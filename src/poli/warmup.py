@@ -1,4 +1,4 @@
-"""The warm-up: call the public functions once on small inputs, so that numba compiles and caches their kernels.
+"""The warm-up: call each public function once on small inputs, so that numba compiles and caches its kernels.
 
 For container images and robots, where the first scan must not wait. Other argument types than those used here are compiled at
 their first call."""
@@ -18,6 +18,7 @@ import numpy as np
 
 import poli
 from poli import certify
+from poli.beams.adjustment import Linear, Planes, equations
 from poli.certify.checks import low_minima
 from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
@@ -75,6 +76,9 @@ def _poses() -> None:
         certify.solve(source, target, weights, prior)
         certify.solve(source, target, weights, shortcut=False)
     low_minima(np.eye(10), np.eye(3), 1e-15)  # used if the relaxation is not tight
+    one, unknowns = np.ones(20), np.zeros((20, 22), np.int64)
+    planes = Planes(np.arange(20), np.zeros(20, np.int64), np.zeros((1, 3)))
+    equations(Linear(planes, one, one, one, unknowns, np.ones((20, 22)), np.ones((20, 3))), 1)  # of the calibration of beams
 
 
 def _registration() -> None:

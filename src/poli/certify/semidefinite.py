@@ -55,13 +55,14 @@ def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
         if mu < _FINISHED:
             break
         # 2. The scaling, the scaled forms and their QR decomposition.
-        D, G = _scaling(L, squares, U)
+        D = np.sqrt(squares)
+        G = matmul(L, U) / np.sqrt(D)
         reflections = _scaled_forms(G)
         R, order = _triangularize(reflections)
         lacking = _infeasibility(L)
         # 3. The step to mu = 0 tells how far the path is straight; the step that counts aims as low as that allows.
         x, s, _ = _direction(_target(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
-        ahead = _mean_product(D, x, s, _step_length(D, x), _step_length(D, s))
+        ahead = ((np.diag(D) + _step_length(D, x) * x) * (np.diag(D) + _step_length(D, s) * s)).sum() / SIZE  # mu after this step
         target = mu * min(max(ahead / mu, 0.0), 1.0) ** 3
         x, s, change = _direction(_target(D, target, matmul(x, s)), reflections, R, order, lacking)
         reach_x, reach_s = _step_length(D, x), _step_length(D, s)
@@ -82,16 +83,6 @@ def _start():
     for i in COLUMN_LENGTHS:
         multipliers[i] = -3.0 * _START
     return L, multipliers
-
-
-@kernel
-def _scaling(L, squares, U):  # (10, 10), (10,), (10, 10) -> (10,), (10, 10)
-    """D and G = L U D^-1/2."""
-    D, G = np.sqrt(squares), matmul(L, U)
-    for i in range(SIZE):
-        for j in range(SIZE):
-            G[i, j] /= np.sqrt(D[j])
-    return D, G
 
 
 @kernel
@@ -163,17 +154,6 @@ def _direction(T, reflections, R, order, lacking):  # (10, 10), (21, 55), (21, 2
 
 
 @kernel
-def _mean_product(D, x, s, reach_x, reach_s):
-    """mu after these shares of the steps."""
-    total = 0.0
-    for i in range(SIZE):
-        for j in range(SIZE):
-            here = D[i] if i == j else 0.0
-            total += (here + reach_x * x[i, j]) * (here + reach_s * s[i, j])
-    return total / SIZE
-
-
-@kernel
 def _primal_factor(G, D, x, reach):
     """The L of X after the step: G chol(D + reach x)."""
     C = np.zeros((SIZE, SIZE))
@@ -224,11 +204,7 @@ def _reflect(v, x, k):  # (55,), (55,)
 @kernel
 def _step_length(D, step):
     """How much of the step leaves diag(D) + step positive definite with some room; one at the most."""
-    relative = np.empty((SIZE, SIZE))
-    for i in range(SIZE):
-        for j in range(SIZE):
-            relative[i, j] = step[i, j] / np.sqrt(D[i] * D[j])
-    lowest = eigh(relative)[0][0]
+    lowest = eigh(step / np.sqrt(np.outer(D, D)))[0][0]
     return min(1.0, -_BACK / lowest) if lowest < 0.0 else 1.0
 
 

@@ -78,9 +78,21 @@ FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp
 
 
 @kernel
+def rows_of(count):
+    """Return an uninitialized tile of this many rows."""
+    return np.empty((count, TILE), np.float32)
+
+
+@kernel
+def blocks_of(neighbors, count):
+    """Return an uninitialized tile of this many rows per neighbor."""
+    return np.empty((neighbors, count, TILE), np.float32)
+
+
+@kernel
 def bias_tile(bias):  # (channels,) -> (channels, TILE)
     """Return a tile with the bias of every point: the initial value of a sum."""
-    tile = np.empty((len(bias), TILE), np.float32)
+    tile = rows_of(len(bias))
     for o in range(len(bias)):
         row, value = tile[o], bias[o]
         for p in range(TILE):

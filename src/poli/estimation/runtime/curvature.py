@@ -3,7 +3,7 @@
 import numpy as np
 
 from poli.estimation.architecture import QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, exponential, linear, logarithm, rows_of
 from poli.estimation.runtime.gather import gather_seen, own_features, turn_offsets
 from poli.estimation.runtime.quadrics import FACTOR, HALF, PACKED, RIGHT, SUMS, WHICH, add_neighbors, chords, factor, turn_axes
 from poli.estimation.runtime.scale import diagonalize
@@ -26,15 +26,13 @@ def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, 
     hidden_weight, hidden_bias, out_weight, out_bias = maps
     count, total, known = len(points), seen[1] + seen[3] + seen[5], scalars.shape[1] + context.shape[1]
     rows, leads, who = np.empty(TILE, np.int32), np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame, inverse = np.empty((3, TILE)), np.empty((9, TILE), np.float32), np.empty(TILE)
-    offsets, local = np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
-    inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
-    predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty((total, TILE), np.float32)
-    sums, A, form = np.empty((SUMS, TILE), np.float32), np.empty((PACKED, TILE), np.float32), np.empty((6, TILE), np.float32)
-    prior, b = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
-    beta, turn = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((2, TILE), np.float32)
-    bent, left = np.empty((4, TILE), np.float32), np.empty(TILE, np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, local = blocks_of(total, 3), blocks_of(total, 3)
+    matrix, axes, world = rows_of(6), rows_of(9), rows_of(9)
+    inputs, hidden, predicted = rows_of(hidden_weight.shape[1]), rows_of(len(hidden_bias)), rows_of(len(out_bias))
+    weights, sums, A, form = rows_of(total), rows_of(SUMS), rows_of(PACKED), rows_of(6)
+    prior, b, beta = rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS)
+    turn, bent, left = rows_of(2), rows_of(4), np.empty(TILE, np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE

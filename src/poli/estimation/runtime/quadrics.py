@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from poli.estimation.architecture import QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE, RESIDUALS
-from poli.estimation.runtime.arithmetic import FAST, TILE, logarithm
+from poli.estimation.runtime.arithmetic import FAST, TILE, blocks_of, logarithm, rows_of
 from poli.estimation.runtime.gather import gather_seen, own_features, turn_offsets
 from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.neighborhoods import CELL
@@ -104,12 +104,11 @@ def residuals(points, frames, radius, seen, moments, begin, end, result):
     """Compute the residuals of the leads, the points of level 1, from the ellipsoids' moments: (M, RESIDUALS)."""
     count, group, total = len(result), seen[1], seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame, inverse = np.empty((3, TILE)), np.empty((9, TILE), np.float32), np.empty(TILE)
-    offsets, local = np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
-    weights, scratch, sums = np.empty((total, TILE), np.float32), np.empty(TILE, np.float32), np.empty((SUMS, TILE), np.float32)
-    A, left = np.empty((PACKED, TILE), np.float32), np.empty((RESIDUALS, TILE), np.float32)
-    right = np.empty((QUADRIC_TERMS, TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, local = blocks_of(total, 3), blocks_of(total, 3)
+    matrix, axes, world = rows_of(6), rows_of(9), rows_of(9)
+    weights, scratch, sums = rows_of(total), np.empty(TILE, np.float32), rows_of(SUMS)
+    A, left, right = rows_of(PACKED), rows_of(RESIDUALS), rows_of(QUADRIC_TERMS)
     for tile in range(begin, end):
         start = tile * TILE
         gather_seen(tile, count, CELL, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch)
