@@ -46,21 +46,6 @@ def quadratic_form(source: np.ndarray, target: np.ndarray, weights: np.ndarray) 
     return Q
 
 
-def printed_quadratic_form(source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (13, 13)
-    """Q_i with the signs that the paper prints in supplement SB."""
-    Q = np.zeros((13, 13))
-    for p, q, W in zip(source, target, weights, strict=True):
-        Wq, pW = W @ q, np.kron(p[:, None], W)  # (3,), (9, 3)
-        Q += np.block(
-            [
-                [(q @ Wq).reshape(1, 1), -np.kron(p, Wq)[None, :], Wq[None, :]],
-                [-np.kron(p, Wq)[:, None], np.kron(np.outer(p, p), W), -pW],
-                [Wq[:, None], -pW.T, W],
-            ]
-        )
-    return Q
-
-
 def lifted_pose(T: np.ndarray) -> np.ndarray:  # (13,)
     return np.concatenate([[1.0], T[:3, :3].T.reshape(9), T[:3, 3]])
 

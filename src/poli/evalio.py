@@ -8,10 +8,9 @@ Only evalio imports this module.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,6 @@ class Poli(Pipeline):
         self._min_range, self._max_range = 0.0, np.inf  # meters, of the sensor
         self._T_lidar_imu = types.SE3.identity()
         self._odometer: Odometer | None = None
-        self._shows = False
 
     @staticmethod
     def name() -> str:
@@ -85,11 +83,6 @@ class Poli(Pipeline):
         """Set the mounting of the sensor: evalio judges poses of the IMU."""
         self._T_lidar_imu = T.inverse()
 
-    def set_visualizing(self, visualize: Set[Any] | None) -> None:
-        """Save the scans, too, if evalio shows them."""
-        self._shows = bool(visualize)
-        super().set_visualizing(visualize)
-
     def initialize(self) -> None:
         """Report wrong options now; the odometer is created at the first scan."""
         self._odometer = None
@@ -100,18 +93,16 @@ class Poli(Pipeline):
 
     def add_lidar(self, mm: types.LidarMeasurement) -> None:
         """Estimate the pose of a scan. Its stamp, which is that of the first point, is also the instant of the pose."""
-        scan = scan_of(mm)
         if self._odometer is None:
             self._odometer = Odometer(self._config())
-        step = self._odometer.add(scan)
+        step = self._odometer.add(scan_of(mm))
         self.save(mm.stamp, types.SE3.from_mat(np.asfortranarray(step.T_world_scan)) * self._T_lidar_imu)
-        if self._shows:
-            self.save(mm.stamp, {"scan": _points(scan.points)})
 
     def map(self) -> dict[str, list[types.Point]]:
         """The centers of the map's ellipsoids."""
         kept = None if self._odometer is None else self._odometer.map
-        return {"ellipsoids": [] if kept is None else _points(kept.field.means)}
+        centers = [] if kept is None else kept.field.means.tolist()
+        return {"ellipsoids": [types.Point(x=x, y=y, z=z) for x, y, z in centers]}
 
     def _config(self) -> OdometryConfig:
         options = dict(self._options)
@@ -128,7 +119,3 @@ def scan_of(mm: types.LidarMeasurement) -> Scan:
     # Coordinate by coordinate: `to_vec_positions` makes an array of each point and takes twice as long.
     points = np.array([(point.x, point.y, point.z) for point in mm.points], np.float64).reshape(-1, 3)
     return Scan(points, {"time": np.array(mm.to_vec_stamps(), np.float64)}, mm.stamp.to_nsec()).clean()
-
-
-def _points(points: np.ndarray) -> list[types.Point]:  # (N, 3)
-    return [types.Point(x=x, y=y, z=z) for x, y, z in points.tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,38 +14,11 @@ from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, s
 from poli.options import real_array
 from poli.se3 import check_pose
 
-# --- Clouds of other libraries, recognized by their attributes. None of these libraries is imported.
 
+def _array_in(cloud: Any, name: str) -> Any:
+    """Return the coordinates of a cloud of another library, which is recognized by its attributes and never imported.
 
-class HasPoints(Protocol):
-    """`open3d.geometry.PointCloud`, `pyvista.PolyData`."""
-
-    @property
-    def points(self) -> Any: ...
-
-
-class HasVertices(Protocol):
-    """`trimesh.PointCloud`, `trimesh.Trimesh`, `open3d.geometry.TriangleMesh`."""
-
-    @property
-    def vertices(self) -> Any: ...
-
-
-class HasPoint(Protocol):
-    """`open3d.t.geometry.PointCloud`."""
-
-    @property
-    def point(self) -> Any: ...
-
-
-class Tensor(Protocol):
-    """`torch.Tensor`."""
-
-    def detach(self) -> Any: ...
-
-
-def array_in(cloud: Any, name: str) -> Any:
-    """Return the coordinates of a cloud, sharing memory if possible. The caller checks that the shape is (N, 3)."""
+    They share memory if possible. The caller checks that the shape is (N, 3)."""
     if isinstance(cloud, np.ndarray | list | tuple):
         return cloud
     try:
@@ -137,7 +110,7 @@ class Scan:
         if is_pointcloud2(cloud):
             where = f"{name}: the PointCloud2 message"
             return replace(cls.from_columns(columns_of_cloud(cloud, where), where), stamp=stamp_of_cloud(cloud)).clean()
-        return cls(array_in(cloud, name))
+        return cls(_array_in(cloud, name))
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray], where: str) -> Scan:  # each (N,) or (N, c)
@@ -200,7 +173,7 @@ class Scan:
         return replace(self, points=moved.astype(self.points.dtype) if fits else moved)
 
 
-ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | HasPoints | HasVertices | HasPoint | Tensor
+ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | Any  # a cloud of another library: see `Scan.of`
 
 
 def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarray:

@@ -24,10 +24,7 @@ from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.drive_map import DriveMap
 from poli.lidar_odometry.local_map import EllipsoidMap
-from poli.lidar_odometry.matching import Target
-from poli.registration.consistency import cliques_through, consistency_graph
 from poli.threads import start_worker
-from poli.viewer.content import thin_field, thin_points
 from poli.viewer.render import Camera, render_ellipsoids
 from poli.worlds import SENSORS, Ride, World, scan_of
 from poli.worlds.drive import Drive
@@ -38,7 +35,7 @@ from poli.worlds.shapes import procedural_mesh
 def warm_up(say: Callable[[str], None]) -> None:
     """Call everything in two processes; `say` receives what was called, and the seconds."""
     # The network is needed by the last tasks: by then, the first process has compiled it.
-    tasks = (_estimates, _poses, _others, _maps, _registration, _odometry, _files)
+    tasks = (_estimates, _poses, _maps, _registration, _odometry, _files)
     with ProcessPoolExecutor(2, get_context("spawn"), start_worker) as pool:
         for line in pool.map(_timed, tasks):
             say(line)
@@ -62,7 +59,8 @@ def _estimates() -> None:
     poli.estimate(points, up=None)
     poli.estimate(points, motion=1.0)
     poli.pca(points, radius=0.5)
-    poli.pca(points, k=8).oriented_normals(np.zeros(3))
+    field = poli.pca(points, k=8)
+    render_ellipsoids(field, Camera((4.0, 0.0, 1.0), (0.0, 0.0, 0.0), width=40, height=30), np.ones((600, 3)))
     index = KDTree(points)
     index.nearest(1, points[:20])
     index.within(0.5)
@@ -77,26 +75,25 @@ def _poses() -> None:
         certify.solve(source, target, weights, prior)
         certify.solve(source, target, weights, shortcut=False)
     low_minima(np.eye(10), np.eye(3), 1e-15)  # used if the relaxation is not tight
+    one, unknowns = np.ones(20), np.zeros((20, 22), np.int64)
+    planes = Planes(np.arange(20), np.zeros(20, np.int64), np.zeros((1, 3)))
+    equations(Linear(planes, one, one, one, unknowns, np.ones((20, 22)), np.ones((20, 3))), 1)  # of the calibration of beams
 
 
 def _registration() -> None:
     rng = np.random.default_rng(0)
-    shape, points = procedural_mesh(8, resolution=48), rng.normal(size=(150, 3))
+    shape = procedural_mesh(8, resolution=48)
     poli.register(shape.sample(300, rng)[0], shape.sample(300, rng)[0])
-    cliques_through(consistency_graph(points, points + 0.5 * rng.normal(size=points.shape), 0.2), 10)
 
 
 def _maps() -> None:
-    scan = scan_of("town", SENSORS["vlp16"], seed=1)
-    World(make_place("town", 1)).distance(scan.points.astype(np.float64))
-    field, far = poli.pca(scan, k=8), np.eye(4)
+    field, far = poli.pca(scan_of("town", SENSORS["vlp16"], seed=1), k=8), np.eye(4)
     poli.gicp(field, field)
     far[:3, 3] = 60.0, 0.0, 0.0
     seen = EllipsoidMap(cell=0.01, radius=50.0)
     for T in (np.eye(4), far):  # more cells than the initial capacity, then cells out of range
         seen.add(field, T)
         Target(seen.weighed).update(seen.weighed, seen.refresh())
-    thin_field(field, 500)
 
 
 def _odometry() -> None:
@@ -108,7 +105,6 @@ def _odometry() -> None:
             for scan in scans:
                 odometer.add(scan)
                 drive_map.add(scan)
-        thin_points(poli.read(Path(folder) / "map.ply"), 500)
 
 
 def _files() -> None:
@@ -119,13 +115,3 @@ def _files() -> None:
     poli.densify(poli.voxel_downsample(found, 0.5))
     poli.voxel_downsample(found, 0.5, "first")
     decompress(np.zeros(2, np.uint8), 1)
-
-
-def _others() -> None:
-    rng, one, unknowns = np.random.default_rng(0), np.ones(20), np.zeros((20, 22), np.int64)
-    planes = Planes(np.arange(20), np.zeros(20, np.int64), np.zeros((1, 3)))
-    equations(Linear(planes, one, one, one, unknowns, np.ones((20, 22)), np.ones((20, 3))), 1)
-    camera = Camera(eye=(4.0, 0.0, 1.0), target=(0.0, 0.0, 0.0), width=40, height=30)
-    render_ellipsoids(poli.pca(rng.normal(size=(100, 3)), k=8), camera, rng.random((100, 3)))
-    for seed in range(24):  # all families of shapes and surface details
-        procedural_mesh(seed, resolution=24)

@@ -92,14 +92,6 @@ def test_equally_good_poses_far_apart_are_refused():
     assert found.min() == pytest.approx(pose.cost, rel=1e-9)
 
 
-def test_exact_matches_give_the_exact_pose(rng):
-    for count in (3, 4, 50):
-        p = random_problem(rng, count, noise=0.0)
-        pose = solve(p.source, p.target, p.information)
-        assert pose.certified
-        np.testing.assert_allclose(pose.T_target_source, p.T_target_source, atol=1e-9)
-
-
 def test_isotropic_weights_give_the_closed_form(rng):
     """Umeyama's solution by singular values."""
     p = random_problem(rng, 30, condition=1.0, noise=5.0)

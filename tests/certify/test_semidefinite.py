@@ -67,11 +67,6 @@ def _weights_apart(rng: np.random.Generator) -> Problem:
     return source, target, weights * 10.0 ** rng.uniform(-12, 0, len(weights))[:, None, None]
 
 
-def _far(rng: np.random.Generator) -> Problem:
-    source, target, weights = _random(rng, noise=5.0)
-    return source + 1e6 * rng.standard_normal(3), target + 1e6 * rng.standard_normal(3), weights
-
-
 def _squashed(rng: np.random.Generator, axes: int) -> Problem:
     """Nearly planar, or nearly on a line."""
     source, _, weights = _random(rng, condition=1.0)
@@ -79,12 +74,6 @@ def _squashed(rng: np.random.Generator, axes: int) -> Problem:
     source[:, :axes] *= thin
     T = random_pose(rng)
     return source, source @ T[:3, :3].T + T[:3, 3] + 0.1 * thin * rng.standard_normal(source.shape), weights
-
-
-def _unrelated(rng: np.random.Generator) -> Problem:
-    count = int(rng.integers(4, 40))
-    roots = rng.standard_normal((count, 3, 3))
-    return rng.standard_normal((count, 3)), rng.standard_normal((count, 3)), roots @ roots.swapaxes(1, 2)
 
 
 def _hostile(rng: np.random.Generator) -> Problem:
@@ -103,10 +92,8 @@ KINDS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "weights of condition 1e12": partial(_random, condition=1e12),
     "the same, noise of 30 sigma": partial(_random, condition=1e12, noise=30.0),
     "weights 1e12 apart": _weights_apart,
-    "far away": _far,
     "nearly planar": partial(_squashed, axes=1),
     "nearly on a line": partial(_squashed, axes=2),
-    "unrelated points": _unrelated,
     "degenerate": partial(_any_degenerate, near=False),
     "nearly degenerate": partial(_any_degenerate, near=True),
 }
@@ -148,7 +135,7 @@ def test_optima_equal_those_of_clarabel_and_bounds_are_no_lower(kind):
 
 
 def test_with_priors_of_any_strength(rng):
-    for make in (sound, _unrelated, KINDS["degenerate"]):
+    for make in (sound, _hostile, KINDS["degenerate"]):
         for _ in range(15):
             check_optimal(form(make(rng), PosePrior(random_pose(rng), np.diag(10.0 ** rng.uniform(-6, 2, 6)))))
 

@@ -68,15 +68,6 @@ def test_the_warning_points_at_the_caller(scan):
     assert [w.filename for w in caught] == [__file__]
 
 
-def test_the_remedy_helps(scan):
-    """Points scattered around each return, about 1 cm apart: too dense as they are, fine after following the warning."""
-    rng = np.random.default_rng(0)
-    some = scan.points[::20]
-    dense = np.repeat(some, 20, axis=0) + rng.normal(0.0, 0.01, (20 * len(some), 3))
-    assert len(complaints(poli.estimate, dense)) == 1
-    assert complaints(poli.estimate, voxel_downsample(dense, 0.2)) == []
-
-
 def test_object_models_warn_only_about_the_number_of_points():
     points, _ = procedural_mesh(3_000_000, 64).sample(300, np.random.default_rng(0))
     for scale in (1e-3, 1.0, 1e4):

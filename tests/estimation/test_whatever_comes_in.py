@@ -181,15 +181,10 @@ def test_work_in_the_background_is_done_and_its_errors_are_raised(monkeypatch, t
         in_background(lambda: done.append(1 // 0)).result()
 
 
-def test_distances_scale_with_the_pair(rng):
-    """Distances of fields whose squared variances are not representable in float64."""
+def test_distances_scale_with_the_field(rng):
+    """Distances in fields whose squared variances are not representable in float64."""
     means, shapes = rng.standard_normal((6, 3)), random_covariances(rng, 6)
-    plain = Ellipsoids(means, shapes)
+    expected = Ellipsoids(means, shapes).mahalanobis(means[::-1])
     for scale in (1e-140, 1e120):
         field = Ellipsoids(means * scale, shapes * scale * scale)
-        pair, reversed_pair = (plain, plain.select(np.arange(6)[::-1])), (field, field.select(np.arange(6)[::-1]))
-        np.testing.assert_allclose(field.wasserstein(reversed_pair[1]), scale * pair[0].wasserstein(pair[1]), rtol=1e-9)
-        np.testing.assert_allclose(field.riemannian(reversed_pair[1]), pair[0].riemannian(pair[1]), rtol=1e-9)
-        np.testing.assert_allclose(field.mahalanobis(reversed_pair[1].means), pair[0].mahalanobis(pair[1].means), rtol=1e-9)
-        fused, expected = field.fuse(reversed_pair[1]), pair[0].fuse(pair[1])
-        np.testing.assert_allclose(fused.covariances / scale / scale, expected.covariances, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(field.mahalanobis(field.means[::-1]), expected, rtol=1e-9)

@@ -98,19 +98,6 @@ def test_evalio_accepts_its_parameters():
         pipeline.initialize()
 
 
-def test_scans_and_the_map_are_there_to_look_at(drive):
-    from evalio._cpp.types import VisOption
-
-    pipeline = Poli()
-    pipeline.initialize()
-    pipeline.set_visualizing({VisOption.MAP, VisOption.FEATURES})
-    pipeline.add_lidar(measurement(next(iter(drive)), 0))
-    ((_, features),) = pipeline.saved_features_matrix()
-    ((_, kept),) = pipeline.saved_maps_matrix()
-    assert len(features["scan"]) == len(next(iter(drive)))
-    assert len(kept["ellipsoids"]) > 100
-
-
 def test_the_command_of_evalio_knows_it(tmp_path):
     environment = {**os.environ, "EVALIO_CUSTOM": "poli.evalio", "COLUMNS": "200"}
     command = [sys.executable, "-c", "from evalio.cli import app; app()", "ls", "pipelines", "--search", "poli"]

@@ -1,6 +1,6 @@
 """The cost as a quadratic form: sum d' W d = x' Q x with x = [h; vec(R); t], d = q - (R p + t) and h = 1.
 
-Each match contributes B' W B with B = [q, -(p' (x) I), -I]. The paper prints Q with the signs of d = q - R p + t; see the tests.
+Each match contributes B' W B with B = [q, -(p' (x) I), -I]. The paper prints Q with the signs of d = q - R p + t.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
+from poli.certify.small import dot, eigh, matmul, matvec
 from poli.kernel import kernel
 from poli.se3 import hat, inverse, log, right_jacobian_inverse, so3_log
 from poli.threads import run_chunks
@@ -166,11 +166,11 @@ def _assemble(sums):
 def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
     """Return M, the cost minimized over the translation t as a form in y = [1; vec R] (the Schur complement of Q), and the map
     y -> t that attains it. `values` and `vectors` are the eigensystem of the block of t."""
-    coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
+    coordinates = matmul(vectors.T, Q[10:, :10].copy())
     for i in range(3):
         coordinates[i] /= -values[i]
     to_translation = matmul(vectors, coordinates)
-    M = Q[:10, :10] + transposed_matmul(Q[10:, :10].copy(), to_translation)
+    M = Q[:10, :10] + matmul(Q[10:, :10].copy().T, to_translation)
     return 0.5 * (M + M.T), to_translation
 
 
@@ -208,7 +208,7 @@ def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
     """
     D = tangent_map(x)
     pull = matvec(Q, x)
-    gauss_newton = transposed_matmul(D, matmul(Q, D))
+    gauss_newton = matmul(D.T, matmul(Q, D))
     hessian = gauss_newton.copy()
     for i in range(3):
         for j in range(3):  # A = R' G with G the gradient by R
@@ -218,7 +218,7 @@ def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
             if i == j:
                 for k in range(3):
                     hessian[k, k] -= a
-    return transposed_matvec(D, pull), gauss_newton, hessian
+    return matvec(D.T, pull), gauss_newton, hessian
 
 
 # --- A measured pose as a quadratic form, which can be added to the certified problem: equation 13, which the paper relaxed away.
@@ -314,3 +314,18 @@ COUNT = len(FORMS)
 _DIAGONALS = np.einsum("lii->li", FORMS)[:, 1:]
 # The forms that constrain a column to unit length: they add up to diag(-3, 1, ..., 1).
 COLUMN_LENGTHS = np.array([(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)])
+# The forms have few entries: which form, row and column, and the value, of the lower triangles alone. Each array of its own, since
+# numba keeps no code that refers to a view.
+FORM, ROW, COLUMN = (indices.copy() for indices in np.nonzero(np.tril(FORMS)))
+VALUE = FORMS[FORM, ROW, COLUMN]
+
+
+@kernel
+def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
+    """Return the certificate matrix S = M - sum_l lambda_l A_l."""
+    S = M.copy()
+    for e in range(len(FORM)):
+        i, j = ROW[e], COLUMN[e]
+        S[i, j] -= multipliers[FORM[e]] * VALUE[e]
+        S[j, i] = S[i, j]
+    return S

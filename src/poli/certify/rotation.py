@@ -11,8 +11,8 @@ from itertools import permutations, product
 
 import numpy as np
 
-from poli.certify.quadratic import FORMS, derivatives, lifted
-from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
+from poli.certify.quadratic import FORMS, certificate_matrix, derivatives, lifted
+from poli.certify.small import dot, eigh, matmul, matvec
 from poli.kernel import kernel
 
 _STEPS = 100  # three from a tight relaxation, a few more from a guess; many only if weights differ by many powers of ten
@@ -75,7 +75,7 @@ def polish(M, R, error):  # (10, 10), (3, 3) -> (3, 3)
     for _ in range(_STEPS):
         gradient, _, hessian = derivatives(M, lifted(R))
         values, vectors = eigh(hessian)
-        slopes = transposed_matvec(vectors, gradient)
+        slopes = matvec(vectors.T, gradient)
         step = np.zeros(3)
         for i in range(3):
             if abs(values[i]) > _FLAT * error or abs(slopes[i]) > _FLAT * error:
@@ -133,15 +133,6 @@ def round_to_rotation(X: np.ndarray) -> tuple[np.ndarray, float]:  # (10, 10) ->
 
 
 @kernel
-def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
-    """Return the certificate matrix S."""
-    S = M.copy()
-    for i in range(len(multipliers)):
-        S -= multipliers[i] * FORMS[i]
-    return S
-
-
-@kernel
 def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
     """Return the gap between the cost of R and the lower bound proven for all rotations, and the two smallest eigenvalues of S.
 
@@ -155,8 +146,8 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
     residual = matvec(certificate_matrix(M, multipliers), y)
     # Minimum-norm least squares. The rank is 7, the normal space of the rotations at y: seven eigenvalues are of size one for every
     # rotation, and the other three are rounding, 1e-16.
-    squares, directions = eigh(transposed_matmul(rows, rows))
-    parts = transposed_matvec(directions, residual)
+    squares, directions = eigh(matmul(rows.T, rows))
+    parts = matvec(directions.T, residual)
     for i in range(10):
         parts[i] = parts[i] / squares[i] if squares[i] > 1e-9 * squares[9] else 0.0
     multipliers = multipliers + matvec(rows, matvec(directions, parts))

@@ -19,33 +19,12 @@ def matmul(A, B):  # (n, k), (k, m) -> (n, m)
 
 
 @kernel
-def transposed_matmul(A, B):  # (k, n), (k, m) -> (n, m)
-    """A' B."""
-    out = np.zeros((A.shape[1], B.shape[1]))
-    for k in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            for j in range(B.shape[1]):
-                out[i, j] += A[k, i] * B[k, j]
-    return out
-
-
-@kernel
 def matvec(A, x):  # (n, m), (m,) -> (n,)
     """A x."""
     out = np.zeros(A.shape[0])
     for i in range(A.shape[0]):
         for j in range(A.shape[1]):
             out[i] += A[i, j] * x[j]
-    return out
-
-
-@kernel
-def transposed_matvec(A, x):  # (m, n), (m,) -> (n,)
-    """A' x."""
-    out = np.zeros(A.shape[1])
-    for j in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            out[i] += A[j, i] * x[j]
     return out
 
 

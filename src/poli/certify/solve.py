@@ -25,7 +25,6 @@ from poli.certify.rotation import cost, guess, polish, prove, round_to_rotation
 from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh, matvec
 from poli.errors import InputError
-from poli.kernel import kernel
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: smaller costs are zero up to rounding, and the gap is measured against this
@@ -163,8 +162,10 @@ def solve(
         checks.no_rival(R, [rival for rival in rivals if total(rival) <= limit])
 
     # 4. Express the pose in the caller's frame, and compute how well the data determine it.
-    t, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
-    T = frame.pose(R, t)
+    y = lifted(R)
+    t = matvec(to_translation, y)
+    x, T = np.concatenate([y, t]), frame.pose(R, t)
+    gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]  # of the matches alone, and of everything
     if anchor is not None:
         back = np.linalg.inv(frame.tangent())
         gauss_newton += back.T @ prior_gauss_newton(T, *anchor) @ back
@@ -215,14 +216,3 @@ def _confirmed(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # 
     shares = np.clip(2.0 * np.where(shares > _RANK, shares, 0.0), 0.0, 1.0)
     factor = scale[:, None] * (root @ axes) * shares
     return factor @ factor.T
-
-
-@kernel
-def _describe(Q, Q_matches, R, to_translation):
-    """Return the translation, the Gauss-Newton matrix of the matches alone, and the exact Hessian of everything."""
-    x = np.empty(13)
-    x[:10] = lifted(R)
-    t = matvec(to_translation, x[:10])
-    x[10:] = t
-    gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]
-    return t, gauss_newton, hessian

@@ -35,10 +35,8 @@ class Converted(Field):
     def to_small_gicp(self, neighbors: int = 20) -> tuple[Any, Any]:
         """Convert the means, not the covariances, to a `small_gicp.PointCloud` and its `KdTree` for `small_gicp.align`.
 
-        It needs the extra `adapters`. small_gicp 1.0.1, the latest release, lets Python set neither normals nor covariances (its
-        pull request 123 proposes it): the constructor takes points, and `normals()` and `covs()` return copies. The cloud therefore
-        has small_gicp's normals and covariances, by PCA of `neighbors` points; without them its GICP would read uninitialized
-        memory. To align with the covariances of this field, use `poli.gicp` or `to_open3d`.
+        It needs the extra `adapters`. small_gicp 1.0.1 lets Python set neither normals nor covariances, so the cloud has its own,
+        by PCA of `neighbors` points (docs/tutorial/other_systems.md). To align with those of this field, use `poli.gicp`.
         """
         with _needed("to_small_gicp", "adapters"):
             import small_gicp

@@ -45,15 +45,6 @@ class SecondOrder(NamedTuple):
         """Return the quadrics in a rotated frame."""
         return self._replace(directions=self.directions @ R.T, slopes=self.slopes @ R.T)
 
-    def height_at(self, offsets: np.ndarray) -> np.ndarray:  # (N, ..., 3), in the tangent plane -> (N, ...)
-        """Return the height of the quadrics over their points, at offsets within the tangent planes. Unknown curvature is 0."""
-        known = np.isfinite(self.curvatures[:, :1])
-        bent, directions = np.where(known, self.curvatures, 0.0), np.where(known[..., None], self.directions, 0.0)
-        along = np.einsum("n...i,nai->n...a", offsets, directions)
-        wide = (slice(None), *[None] * (offsets.ndim - 2))
-        tilted = self.heights[wide] + np.einsum("n...i,ni->n...", offsets, self.slopes)
-        return tilted + 0.5 * np.einsum("n...a,na->n...", along**2, bent)
-
     def error_at(self, distances: np.ndarray) -> np.ndarray:  # (N, ...) -> (N, ...)
         """Return the standard deviation of the true height about the quadric, at distances within the tangent planes."""
         height, slope, curvature, higher = (t.reshape(-1, *[1] * (np.ndim(distances) - 1)) for t in self.terms.T)

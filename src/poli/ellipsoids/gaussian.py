@@ -1,8 +1,8 @@
-"""Ellipsoids as densities: likelihoods, distances, fusion and samples, row by row. Covariances are factored, never inverted."""
+"""Ellipsoids as densities: likelihoods, distances and samples, row by row. Covariances are factored, never inverted."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 
@@ -30,56 +30,6 @@ class Densities(Field):
         """log N(point; mean, covariance), row by row."""
         return log_likelihood(self.means, self.covariances, self._beside(points))
 
-    def kl(self, other: Field) -> np.ndarray:  # (N,)
-        """Kullback-Leibler divergence KL(self || other) in nats, row by row."""
-        self._check_pair(other)
-        mine, its = _regular_cholesky(self.covariances), _regular_cholesky(other.covariances)
-        with np.errstate(over="ignore", invalid="ignore"):
-            ratio = _whiten(its, np.swapaxes(mine, 1, 2))  # rows are the other's L^-1 applied to the columns of this L
-            trace = _bounded((ratio**2).sum(axis=(1, 2)))
-            squared = _bounded((_whiten(its, other.means - self.means) ** 2).sum(axis=-1))
-        half_log = np.log(np.diagonal(its, axis1=1, axis2=2) / np.diagonal(mine, axis1=1, axis2=2)).sum(axis=1)
-        return np.maximum(0.5 * (trace - 3.0 + squared) + half_log, 0.0)
-
-    def wasserstein(self, other: Field) -> np.ndarray:  # (N,)
-        """2-Wasserstein distance in meters, row by row; flat ellipsoids are fine."""
-        self._check_pair(other)
-        # Scale by the largest number of each pair: in some units squares of variances overflow float64.
-        variance = np.maximum(np.abs(self.covariances).max(axis=(1, 2)), np.abs(other.covariances).max(axis=(1, 2)))
-        unit = np.maximum(np.abs(self.means - other.means).max(axis=1), np.sqrt(variance))
-        unit = np.where(unit > 0.0, unit, 1.0)
-        step, wide = (self.means - other.means) / unit[:, None], unit[:, None, None]
-        A, B = (field.covariances / wide / wide for field in (self, other))
-        factor = cholesky3(A)
-        # (A^1/2 B A^1/2)^1/2 has the trace of (L' B L)^1/2, since the two products share their eigenvalues.
-        cross = np.sqrt(np.maximum(eigh3(np.swapaxes(factor, 1, 2) @ B @ factor)[0], 0.0)).sum(axis=1)
-        bures = np.trace(A, axis1=1, axis2=2) + np.trace(B, axis1=1, axis2=2) - 2.0 * cross
-        return unit * np.sqrt((step**2).sum(axis=1) + np.maximum(bures, 0.0))
-
-    def riemannian(self, other: Field) -> np.ndarray:  # (N,)
-        """Affine-invariant Riemannian distance |log(A^-1/2 B A^-1/2)| of the covariances, row by row; the means are ignored."""
-        self._check_pair(other)
-        mine, its = _regular_cholesky(self.covariances), _regular_cholesky(other.covariances)
-        ratio = _whiten(mine, np.swapaxes(its, 1, 2))  # rows: this L^-1 on columns of the other's
-        size = np.abs(ratio).max(axis=(1, 2), keepdims=True)
-        values = eigh3(np.swapaxes(ratio / size, 1, 2) @ (ratio / size))[0]
-        logarithms = np.log(np.maximum(values, np.finfo(float).tiny)) + 2.0 * np.log(size[:, :, 0])
-        return np.sqrt((logarithms**2).sum(axis=1))
-
-    def fuse(self, other: Field) -> Self:
-        """Fuse two fields row by row: the product of the densities, C^-1 = A^-1 + B^-1 and C^-1 mu = A^-1 a + B^-1 b.
-
-        Computed as C = A (A + B)^-1 B, which only needs the sum to be regular: a flat ellipsoid stays exactly flat.
-        """
-        self._check_pair(other)
-        total = self.covariances + other.covariances
-        _regular_cholesky(total)
-        size = np.abs(total).max(axis=(1, 2), keepdims=True)  # positive, since the sum is regular
-        gain = np.swapaxes(np.linalg.solve(total / size, self.covariances / size), 1, 2)  # A (A + B)^-1
-        mean = self.means + (gain @ (other.means - self.means)[..., None])[..., 0]
-        covariance = gain @ other.covariances
-        return self.trusted(mean, 0.5 * (covariance + np.swapaxes(covariance, 1, 2)), self.viewpoint)
-
     def sample(
         self,
         per_point: int,
@@ -105,10 +55,6 @@ class Densities(Field):
             unit *= (np.cbrt(generator.random(count)) / np.maximum(length, np.finfo(float).tiny))[:, None]
         factors = max_sigma * cholesky3(self.covariances)
         return (unit.reshape(len(self), per_point, 3) @ np.swapaxes(factors, 1, 2) + self.means[:, None, :]).reshape(-1, 3)
-
-    def _check_pair(self, other: Field) -> None:
-        if len(other) != len(self):
-            raise InputError(f"fields have {len(self)} and {len(other)} ellipsoids; row-by-row operations need equal sizes")
 
     def _beside(self, points: np.ndarray) -> np.ndarray:
         points = real_array(points, "points")
@@ -153,8 +99,5 @@ def _whiten(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:  # (N, 3, 3
 
 def _squared(means: np.ndarray, factors: np.ndarray, points: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3, 3), (N, ..., 3)
     with np.errstate(over="ignore", invalid="ignore"):
-        return _bounded((_whiten(factors, points - means.reshape(len(means), *(1,) * (points.ndim - 2), 3)) ** 2).sum(axis=-1))
-
-
-def _bounded(squared: np.ndarray) -> np.ndarray:
+        squared = (_whiten(factors, points - means.reshape(len(means), *(1,) * (points.ndim - 2), 3)) ** 2).sum(axis=-1)
     return np.minimum(np.nan_to_num(squared, nan=_FARTHEST, posinf=_FARTHEST), _FARTHEST)

@@ -167,10 +167,10 @@ def estimate(
     if warn:
         warn_of_distance(network, points, view)
         warn_of_density(network, len(points), median_spacing(found.spacing))
-    field = Ellipsoids.trusted(points, found.covariances, viewpoint)
-    if found.quadrics is None:
-        return field
-    return Ellipsoids.trusted(points, found.covariances, viewpoint, SecondOrder.of_fit(found.quadrics, points, field.viewpoint))
+    bent = None
+    if found.quadrics is not None:
+        bent = SecondOrder.of_fit(found.quadrics, points, np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint"))
+    return Ellipsoids.trusted(points, found.covariances, viewpoint, bent)
 
 
 def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Viewpoint:
@@ -200,9 +200,7 @@ def load_model(model: str | os.PathLike[str]) -> Model:
     return _cached(str(path), path.stat().st_mtime_ns if path.is_file() else 0)
 
 
-@lru_cache(maxsize=8)
-def _cached(path: str, _changed: int) -> Model:
-    return read_model(path)
+_cached = lru_cache(maxsize=8)(lambda path, _changed: read_model(path))
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from poli.kdtree.build import LEAF
-from poli.kdtree.tree import STACK, KDTree
+from poli.kdtree.tree import STACK, KDTree, box_distance
 from poli.kernel import kernel
 
 ROOM = LEAF  # points per leaf at most
@@ -137,7 +137,7 @@ def _update(children, spans, boxes, xyz, rows, parents, planes, owners, slots, u
             spans[node, 1] += 1
             rows[slot], slots[row] = row, slot
         xyz[0, slot], xyz[1, slot], xyz[2, slot] = x, y, z
-        while node >= 0 and not _inside(boxes, node, x, y, z):
+        while node >= 0 and box_distance(boxes, node, x, y, z) > 0.0:
             boxes[node, 0], boxes[node, 3] = min(boxes[node, 0], x), max(boxes[node, 3], x)
             boxes[node, 1], boxes[node, 4] = min(boxes[node, 1], y), max(boxes[node, 4], y)
             boxes[node, 2], boxes[node, 5] = min(boxes[node, 2], z), max(boxes[node, 5], z)
@@ -166,11 +166,6 @@ def _side(plane, x, y, z):
     """Return 0 left of the plane, and 1 right of it."""
     value = x if plane[0] == 0.0 else y if plane[0] == 1.0 else z
     return np.int32(0) if value <= plane[1] else np.int32(1)
-
-
-@kernel(inline="always")
-def _inside(boxes, node, x, y, z):
-    return boxes[node, 0] <= x <= boxes[node, 3] and boxes[node, 1] <= y <= boxes[node, 4] and boxes[node, 2] <= z <= boxes[node, 5]
 
 
 @kernel

@@ -9,7 +9,7 @@ supplement SB (the oracle in the tests) at a fraction of its size and without it
 import numpy as np
 
 from poli.certify.quadratic import Frame
-from poli.certify.small import eigh, matvec, transposed_matvec
+from poli.certify.small import eigh, matvec
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
@@ -60,7 +60,7 @@ def _adjoint(T, center, size, hessian, grad_pose):
         for j in range(6):
             scaled[i, j] = hessian[i, j] / (scale[i] * scale[j])
     values, vectors = eigh(scaled)
-    u = transposed_matvec(vectors, g)
+    u = matvec(vectors.T, g)
     for i in range(6):
         u[i] /= -values[i]
     return matvec(vectors, u) / scale

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from poli.kernel import intrinsic, kernel
-from poli.simd import data_of, larger, loop, offset, widest_vector
+from poli.simd import call, data_of, larger, load, loop, offset, spread, store, widest_vector
 
 # --- The inner loop of every linear map, written in LLVM IR.
 #
@@ -47,37 +46,25 @@ def _panel(outputs: int):
         weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
         weight_start, inputs, x_start, before_start, out_start, stride, least = (arguments[n] for n in (1, 2, 4, 6, 8, 9, 10))
         lanes = widest_vector()
-        vector = ir.VectorType(ir.FloatType(), lanes)
         places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
 
-        def function(name: str, arity: int):
-            kind = ir.FunctionType(vector, [vector] * arity)
-            return cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{lanes}f32")
-
-        def at(data, start, row, lane):
-            index = builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
-            return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
-
-        def spread(number):
-            single = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-            return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), everywhere)
+        def at(start, row, lane):
+            return builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
 
         def add_input(i, running):
             row_start = builder.add(x_start, builder.mul(i, stride))
-            halves = [builder.load(at(points, row_start, 0, part * lanes), align=4) for part in range(2)]
+            halves = [load(builder, points, at(row_start, 0, part * lanes), lanes) for part in range(2)]
             following = []
             for row in range(outputs):
                 place = builder.add(offset(builder, weight_start, inputs, row), i)
-                weight = spread(builder.load(builder.gep(weights, [place]), align=4))
-                following += [builder.call(multiply_add, [weight, halves[part], running[2 * row + part]]) for part in range(2)]
+                weight = spread(builder, builder.load(builder.gep(weights, [place]), align=4), lanes)
+                following += [call(builder, "fma", weight, halves[part], running[2 * row + part]) for part in range(2)]
             return following
 
-        multiply_add, larger = function("fma", 3), function("maxnum", 2)
-        last = loop(builder, inputs, [builder.load(at(begun, before_start, *place), align=4) for place in places], add_input)
-        for place, value in zip(places, last, strict=True):
-            bounded = builder.call(larger, [value, spread(least)], fastmath=("nnan", "nsz"))
-            builder.store(bounded, at(sums, out_start, *place), align=4)
+        before = [load(builder, begun, at(before_start, *place), lanes) for place in places]
+        for place, value in zip(places, loop(builder, inputs, before, add_input), strict=True):
+            bounded = call(builder, "maxnum", value, spread(builder, least, lanes), fastmath=("nnan", "nsz"))
+            store(builder, bounded, sums, at(out_start, *place))
         return context.get_dummy_value()
 
     return panel
@@ -91,9 +78,21 @@ FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp
 
 
 @kernel
+def rows_of(count):
+    """Return an uninitialized tile of this many rows."""
+    return np.empty((count, TILE), np.float32)
+
+
+@kernel
+def blocks_of(neighbors, count):
+    """Return an uninitialized tile of this many rows per neighbor."""
+    return np.empty((neighbors, count, TILE), np.float32)
+
+
+@kernel
 def bias_tile(bias):  # (channels,) -> (channels, TILE)
     """Return a tile with the bias of every point: the initial value of a sum."""
-    tile = np.empty((len(bias), TILE), np.float32)
+    tile = rows_of(len(bias))
     for o in range(len(bias)):
         row, value = tile[o], bias[o]
         for p in range(TILE):

@@ -4,20 +4,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.gather import (
-    draw_near,
-    gather_features,
-    gather_offsets,
-    list_near,
-    list_shared,
-    load_points,
-    own_features,
-    squares,
-    turn_offsets,
-)
-from poli.kdtree.build import LEAF
-from poli.kdtree.neighborhoods import CELL
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, exponential, linear, logarithm, rows_of
+from poli.estimation.runtime.gather import gather_features, gather_seen, own_features, squares, turn_offsets
 from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
 
@@ -68,35 +56,27 @@ def weighted_sums(_context, attention, first, step, prior, x, place, count, stri
 
 
 @kernel(**FAST)
-def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
+def attend(points, frames, radius, seen, scalars, table, first_maps, maps, floor, begin, end, moments):
     """Compute the covariance of each point from the attention-weighted moments of its neighbors.
 
-    The neighbors are the nearest (`near`), the first `wide1` neighbors of the lead of the point's cell, and the first `wide2` of
-    the lead of its leaf. `table` has the mapped scalars of all points; `maps` are those of every round, stacked. The covariance, in
-    the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
+    `seen` are its neighbors, as in `gather_seen`. `table` has the mapped scalars of all points; `maps` are those of every round,
+    stacked. The covariance, in the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin`
+    and `end` count tiles."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
     out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
-    count, width, heads, k = len(points), len(place_bias), out_bias.shape[1], near.shape[1]
-    rounds, wide, total = len(out_bias), wide1 + wide2 > 0, k + wide1 + wide2
+    count, width, heads = len(points), len(place_bias), out_bias.shape[1]
+    rounds, wide, total = len(out_bias), seen[3] + seen[5] > 0, seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets, x = np.empty(TILE), np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    place, known = np.empty((total, 9, TILE), np.float32), np.empty((total, width, TILE), np.float32)
-    edge, attention = np.empty((total, width, TILE), np.float32), np.empty((total, heads, TILE), np.float32)
-    prior, deviation = np.empty((total, TILE), np.float32), np.empty((total, TILE), np.float32)
-    inputs, reader = np.empty((scalars.shape[1], TILE), np.float32), np.empty((width, TILE), np.float32)
-    hidden, shape = np.empty((len(hidden_bias), TILE), np.float32), np.empty((6 + heads, TILE), np.float32)
-    sums, weighed, scratch = np.empty((6, TILE), np.float32), np.empty((SUMS, TILE), np.float32), np.empty((2, TILE), np.float32)
-    logs, factor = np.empty((6, TILE), np.float32), np.empty((6, TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, x, place = blocks_of(total, 3), blocks_of(total, 3), blocks_of(total, 9)
+    known, edge, attention = blocks_of(total, width), blocks_of(total, width), blocks_of(total, heads)
+    prior, deviation, inputs, reader = rows_of(total), rows_of(total), rows_of(scalars.shape[1]), rows_of(width)
+    hidden, shape, weighed, scratch = rows_of(len(hidden_bias)), rows_of(6 + heads), rows_of(SUMS), rows_of(2)
+    sums, logs, factor = rows_of(6), rows_of(6), rows_of(6)
     hidden_begin, reader_begin = bias_tile(hidden_bias), bias_tile(reader_bias + place_bias)
     for tile in range(begin, end):
         start = tile * TILE
-        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        list_near(near, rows, k, who)
-        list_shared(near1, wide1, CELL, CELL, start, k, who)
-        list_shared(near2, wide2, LEAF, LEAF, start, k + wide1, who)
-        gather_offsets(points, who, at, inverse, offsets)
-        draw_near(offsets, scratch[0])
+        gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch[0])
         turn_offsets(offsets, frame, x)
         _draw_in(x, wide, place, prior, scratch)
         squares(place)

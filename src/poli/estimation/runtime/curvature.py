@@ -3,31 +3,10 @@
 import numpy as np
 
 from poli.estimation.architecture import QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.gather import (
-    draw_near,
-    gather_offsets,
-    list_near,
-    list_shared,
-    load_points,
-    own_features,
-    turn_offsets,
-)
-from poli.estimation.runtime.quadrics import (
-    FACTOR,
-    HALF,
-    PACKED,
-    RIGHT,
-    SUMS,
-    WHICH,
-    add_neighbors,
-    chords,
-    factor,
-    invert,
-    turn_axes,
-)
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, exponential, linear, logarithm, rows_of
+from poli.estimation.runtime.gather import gather_seen, own_features, turn_offsets
+from poli.estimation.runtime.quadrics import FACTOR, HALF, PACKED, RIGHT, SUMS, WHICH, add_neighbors, chords, factor, turn_axes
 from poli.estimation.runtime.scale import diagonalize
-from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger, smaller
@@ -37,37 +16,27 @@ COLUMNS = 18  # of the result, see `bend`
 
 
 @kernel(**FAST)
-def bend(
-    points, frames, radius, near, group, near1, wide1, near2, wide2, moments, scalars, context, pooled, maps, defaults, floor,
-    unit, order, begin, end, result,
-):  # fmt: skip
-    """Fit the quadrics. `pooled` has the result of `quadrics.pool`, or no column. The result has, in units of the cloud
-    (`unit` is that of `points` and `radius`):
+def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, defaults, floor, unit, order, begin, end, result):
+    """Fit the quadrics to the neighbors `seen` (as in `gather_seen`). `pooled` has the result of `quadrics.pool`, or no column. The
+    result has, in units of the cloud (`unit` is that of `points` and `radius`):
 
     normal (0 to 2), larger and smaller curvature along it (3, 4), direction of the larger (5 to 7), standard deviations of both
     (8, 9), height of the surface over the point (10), the variances of the height (11), the slope (12) and the curvature (13) at
     the point, the scale of what a quadric leaves out (14), and the slope, as a vector in the tangent plane (15 to 17)."""
     hidden_weight, hidden_bias, out_weight, out_bias = maps
-    count, total, known = len(points), group + wide1 + wide2, scalars.shape[1] + context.shape[1]
+    count, total, known = len(points), seen[1] + seen[3] + seen[5], scalars.shape[1] + context.shape[1]
     rows, leads, who = np.empty(TILE, np.int32), np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame, inverse = np.empty((3, TILE)), np.empty((9, TILE), np.float32), np.empty(TILE)
-    offsets, local = np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
-    inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
-    predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty((total, TILE), np.float32)
-    sums, A, form = np.empty((SUMS, TILE), np.float32), np.empty((PACKED, TILE), np.float32), np.empty((6, TILE), np.float32)
-    prior, b = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
-    beta, turn = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((2, TILE), np.float32)
-    bent, left = np.empty((4, TILE), np.float32), np.empty(TILE, np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, local = blocks_of(total, 3), blocks_of(total, 3)
+    matrix, axes, world = rows_of(6), rows_of(9), rows_of(9)
+    inputs, hidden, predicted = rows_of(hidden_weight.shape[1]), rows_of(len(hidden_bias)), rows_of(len(out_bias))
+    weights, sums, A, form = rows_of(total), rows_of(SUMS), rows_of(PACKED), rows_of(6)
+    prior, b, beta = rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS)
+    turn, bent, left = rows_of(2), rows_of(4), np.empty(TILE, np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE
-        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        list_near(near, rows, group, who)
-        list_shared(near1, wide1, CELL, CELL, start, group, who)
-        list_shared(near2, wide2, LEAF, LEAF, start, group + wide1, who)
-        gather_offsets(points, who, at, inverse, offsets)
-        draw_near(offsets, left)
+        gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, left)
         own_features(moments, rows, matrix, 0)
         diagonalize(matrix, axes)
         turn_axes(frame, axes, world)
@@ -155,7 +124,7 @@ def _solve(A, b, prior, beta, left):
 
     `left` becomes the share of the prior variance of the curvature that is left."""
     factor(A)
-    invert(A)
+    _invert(A)
     uu, vv = A[9], A[20]
     for p in range(TILE):
         left[p] = np.float32(0.5) * (uu[p] + vv[p])
@@ -175,6 +144,31 @@ def _solve(A, b, prior, beta, left):
             entry, mine, other = A[i * (i + 1) // 2 + j], prior[i], prior[j]
             for p in range(TILE):
                 entry[p] *= mine[p] * other[p]
+
+
+@kernel(**FAST)
+def _invert(A):
+    """Replace Cholesky factors, as `factor` leaves them, by the inverses of the matrices."""
+    for j in range(QUADRIC_TERMS):  # L^-1 in place of L
+        for i in range(j + 1, QUADRIC_TERMS):
+            entry, above, pivot = A[i * (i + 1) // 2 + j], A[j * (j + 1) // 2 + j], A[i * (i + 1) // 2 + i]
+            for p in range(TILE):
+                entry[p] *= above[p]
+            for m in range(j + 1, i):
+                left, below = A[i * (i + 1) // 2 + m], A[m * (m + 1) // 2 + j]
+                for p in range(TILE):
+                    entry[p] += left[p] * below[p]
+            for p in range(TILE):
+                entry[p] *= -pivot[p]
+    for i in range(QUADRIC_TERMS):  # L'^-1 L^-1, which needs only the rows from i on
+        for j in range(i + 1):
+            entry, own = A[i * (i + 1) // 2 + j], A[i * (i + 1) // 2 + i]
+            for p in range(TILE):
+                entry[p] *= own[p]
+            for m in range(i + 1, QUADRIC_TERMS):
+                left, below = A[m * (m + 1) // 2 + i], A[m * (m + 1) // 2 + j]
+                for p in range(TILE):
+                    entry[p] += left[p] * below[p]
 
 
 @kernel(**FAST)

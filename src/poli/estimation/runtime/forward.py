@@ -174,16 +174,17 @@ def _decode(layers: Layers, n: int, level: Level, above: Level, own: Features, c
     return _run(layers, f"up{n}", level, read_level, *args, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
 
 
-def _shared(levels: list[Level], wide: tuple[int, ...]) -> tuple:
-    """Return the neighbors of the leads of levels 1 and 2, and how many of them a point sees."""
+def _seen(levels: list[Level], group: int, wide: tuple[int, ...]) -> tuple:
+    """Return what a point sees: the neighbors on levels 0 to 2, of the point and of its leads, and how many of each."""
     pairs = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (_NOBODY, 0) for n in (1, 2)]
-    return (*pairs[0], *pairs[1])
+    return (levels[0].near, group, *pairs[0], *pairs[1])
 
 
 def _attend(layers: Layers, levels: list[Level], cloud: OrderedCloud, known: Features) -> np.ndarray:  # (N, 6) float32
     level, floor = levels[0], np.float32(layers.architecture.floor)
     moments = scratch("moments", (len(level.points), 6))
-    args = (level.points, level.frames, level.radius, level.near, *_shared(levels, cloud.wide), known.scalars, known.mapped)
+    seen = _seen(levels, level.near.shape[1], cloud.wide)
+    args = (level.points, level.frames, level.radius, seen, known.scalars, known.mapped)
     run_chunks(over_range(attend, *args, *layers.attention, floor, moments), -(-len(moments) // TILE), _LEAST_TILES)
     return moments
 
@@ -199,9 +200,9 @@ def _size(layers: Layers, cloud: OrderedCloud, frames, moments, scalars, calibra
 
 def _bend(layers: Layers, levels: list[Level], cloud: OrderedCloud, moments, scalars) -> np.ndarray:  # (N, 18)
     level, result, own = levels[0], np.empty((len(moments), COLUMNS)), bool(cloud.curved)
-    seen = (level.near, cloud.size if own else level.near.shape[1], *_shared(levels, cloud.curved if own else cloud.wide))
+    seen = _seen(levels, cloud.size, cloud.curved) if own else _seen(levels, level.near.shape[1], cloud.wide)
     pooled = _residuals(levels, cloud, seen, moments) if own else np.empty((1, 0), np.float32)
-    args = (level.points, level.frames, level.radius, *seen, moments, scalars, cloud.context, pooled)
+    args = (level.points, level.frames, level.radius, seen, moments, scalars, cloud.context, pooled)
     settings = (layers.curvature, _DEFAULTS, layers.architecture.floor, 1.0 / cloud.scale, cloud.order)
     run_chunks(over_range(bend, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
@@ -210,7 +211,7 @@ def _bend(layers: Layers, levels: list[Level], cloud: OrderedCloud, moments, sca
 def _residuals(levels: list[Level], cloud: OrderedCloud, seen: tuple, moments) -> np.ndarray:  # (M, 4) float32, of level 1
     leads = levels[1]
     found, pooled = (scratch(name, (len(leads.points), RESIDUALS)) for name in ("residuals", "pooled residuals"))
-    args = (levels[0].points, leads.frames, np.ascontiguousarray(cloud.radius[::CELL]), *seen, moments)
+    args = (levels[0].points, leads.frames, np.ascontiguousarray(cloud.radius[::CELL]), seen, moments)
     run_chunks(over_range(residuals, *args, found), -(-len(found) // TILE), _LEAST_TILES)
     run_chunks(over_range(pool, found, leads.near, cloud.curved[0], pooled), len(found))
     return pooled

@@ -9,6 +9,8 @@ import numpy as np
 
 from poli.estimation.architecture import HORIZON
 from poli.estimation.runtime.arithmetic import FAST, TILE
+from poli.kdtree.build import LEAF
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import LANES, gather_eight, larger, transpose_eight
 
@@ -83,6 +85,19 @@ def draw_near(offsets, squared):
                     z = max(min(Z[p], beyond), -beyond)
                     near = np.float32(HORIZON) / np.sqrt(x * x + y * y + z * z)
                     X[p], Y[p], Z[p] = near * x, near * y, near * z
+
+
+@kernel
+def gather_seen(tile, count, step, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, squared):
+    """Load a tile's points, and gather the offsets of all that they see: their own neighbors, and those of their leads on levels 1
+    and 2. The points are every `step`-th of level 0. `seen` has the neighbors on the three levels and how many of them are seen."""
+    near, group, near1, wide1, near2, wide2 = seen
+    load_points(tile, count, step, points, frames, radius, rows, at, frame, inverse)
+    list_near(near, rows, group, who)
+    list_shared(near1, wide1, CELL // step, CELL, tile * TILE, group, who)
+    list_shared(near2, wide2, LEAF // step, LEAF, tile * TILE, group + wide1, who)
+    gather_offsets(points, who, at, inverse, offsets)
+    draw_near(offsets, squared)
 
 
 @kernel(**FAST)

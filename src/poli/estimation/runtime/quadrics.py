@@ -7,18 +7,9 @@ from llvmlite import ir
 from numba import types
 
 from poli.estimation.architecture import QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE, RESIDUALS
-from poli.estimation.runtime.arithmetic import FAST, TILE, logarithm
-from poli.estimation.runtime.gather import (
-    draw_near,
-    gather_offsets,
-    list_near,
-    list_shared,
-    load_points,
-    own_features,
-    turn_offsets,
-)
+from poli.estimation.runtime.arithmetic import FAST, TILE, blocks_of, logarithm, rows_of
+from poli.estimation.runtime.gather import gather_seen, own_features, turn_offsets
 from poli.estimation.runtime.scale import diagonalize
-from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
@@ -105,53 +96,22 @@ def factor(A):  # (PACKED, TILE)
                     entry[p] *= pivot[p]
 
 
-@kernel(**FAST)
-def invert(A):
-    """Replace Cholesky factors, as `factor` leaves them, by the inverses of the matrices."""
-    for j in range(QUADRIC_TERMS):  # L^-1 in place of L
-        for i in range(j + 1, QUADRIC_TERMS):
-            entry, above, pivot = A[i * (i + 1) // 2 + j], A[j * (j + 1) // 2 + j], A[i * (i + 1) // 2 + i]
-            for p in range(TILE):
-                entry[p] *= above[p]
-            for m in range(j + 1, i):
-                left, below = A[i * (i + 1) // 2 + m], A[m * (m + 1) // 2 + j]
-                for p in range(TILE):
-                    entry[p] += left[p] * below[p]
-            for p in range(TILE):
-                entry[p] *= -pivot[p]
-    for i in range(QUADRIC_TERMS):  # L'^-1 L^-1, which needs only the rows from i on
-        for j in range(i + 1):
-            entry, own = A[i * (i + 1) // 2 + j], A[i * (i + 1) // 2 + i]
-            for p in range(TILE):
-                entry[p] *= own[p]
-            for m in range(i + 1, QUADRIC_TERMS):
-                left, below = A[m * (m + 1) // 2 + i], A[m * (m + 1) // 2 + j]
-                for p in range(TILE):
-                    entry[p] += left[p] * below[p]
-
-
 # --- What planes and quadrics leave of the neighbors of each lead, at two scales (`train.curvature.residuals`), pooled over leads.
 
 
 @kernel(**FAST)
-def residuals(points, frames, radius, near, group, near1, wide1, near2, wide2, moments, begin, end, result):
+def residuals(points, frames, radius, seen, moments, begin, end, result):
     """Compute the residuals of the leads, the points of level 1, from the ellipsoids' moments: (M, RESIDUALS)."""
-    count, total = len(result), group + wide1 + wide2
+    count, group, total = len(result), seen[1], seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame, inverse = np.empty((3, TILE)), np.empty((9, TILE), np.float32), np.empty(TILE)
-    offsets, local = np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
-    weights, scratch, sums = np.empty((total, TILE), np.float32), np.empty(TILE, np.float32), np.empty((SUMS, TILE), np.float32)
-    A, left = np.empty((PACKED, TILE), np.float32), np.empty((RESIDUALS, TILE), np.float32)
-    right = np.empty((QUADRIC_TERMS, TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, local = blocks_of(total, 3), blocks_of(total, 3)
+    matrix, axes, world = rows_of(6), rows_of(9), rows_of(9)
+    weights, scratch, sums = rows_of(total), np.empty(TILE, np.float32), rows_of(SUMS)
+    A, left, right = rows_of(PACKED), rows_of(RESIDUALS), rows_of(QUADRIC_TERMS)
     for tile in range(begin, end):
         start = tile * TILE
-        load_points(tile, count, CELL, points, frames, radius, rows, at, frame, inverse)
-        list_near(near, rows, group, who)
-        list_shared(near1, wide1, 1, CELL, start, group, who)
-        list_shared(near2, wide2, CELL, LEAF, start, group + wide1, who)
-        gather_offsets(points, who, at, inverse, offsets)
-        draw_near(offsets, scratch)
+        gather_seen(tile, count, CELL, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch)
         own_features(moments, rows, matrix, 0)
         diagonalize(matrix, axes)
         turn_axes(frame, axes, world)

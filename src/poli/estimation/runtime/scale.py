@@ -5,7 +5,7 @@ from llvmlite import ir
 from numba import types
 
 from poli.estimation.architecture import FLATTEST, THINNEST
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm, rows_of
 from poli.estimation.runtime.gather import own_features
 from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, offset, smaller, spread, store
@@ -80,9 +80,8 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
     least FLATTEST times the largest."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
     count, known, extra = len(moments), scalars.shape[1], context.shape[1]
-    inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
-    stretch = np.empty((3, TILE), np.float32)
-    matrix, axes = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32)
+    inputs, hidden = rows_of(hidden_weight.shape[1]), rows_of(len(hidden_bias))
+    stretch, matrix, axes = rows_of(3), rows_of(6), rows_of(9)
     rows, least = np.empty(TILE, np.int32), np.float32(floor**4)
     hidden_begin, out_begin = bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from poli.estimation.architecture import CANDIDATES
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, linear, rows_of
 from poli.estimation.runtime.gather import (
     draw_near,
     gather_features,
@@ -28,13 +28,11 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, extra = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
-    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets, place = np.empty(TILE), np.empty((k, 3, TILE), np.float32), np.empty((k, 9, TILE), np.float32)
-    first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
-    pooled = np.empty((2 * width + extra, TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 9), blocks_of(k, width), blocks_of(k, width)
     place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
     heard, next_begin = bias_tile(place_bias), bias_tile(next_map[1])
-    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    pooled, node, ahead = rows_of(2 * width + extra), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
@@ -61,12 +59,9 @@ def encode_level(
     count, width, own = len(frames), len(edge_bias), known.shape[1]
     turned = 3 * heard_vectors.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
-    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets = np.empty(TILE), np.empty((k, 3, TILE), np.float32)
-    place = np.empty((k, 3 + turned, TILE), np.float32)
-    first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
-    pooled = np.empty((2 * width + own + turned, TILE), np.float32)
-    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 3 + turned), blocks_of(k, width), blocks_of(k, width)
+    pooled, node, ahead = rows_of(2 * width + own + turned), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, edge_begin = bias_tile(place_bias), bias_tile(edge_bias)
     node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
@@ -157,14 +152,12 @@ def read_level(
     `heard_vectors` its vectors. Each point interpolates the `read` nearest among the lead of its cell and the lead's neighbors."""
     place_weight, place_bias, node_weight, node_bias = weights
     count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
-    rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets = np.empty(TILE), np.empty((read, 3, TILE), np.float32)
-    place, hidden = np.empty((read, 3 + turned, TILE), np.float32), np.empty((read, width, TILE), np.float32)
+    rows, at, frame, inverse = np.empty(TILE, np.int32), np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, hidden = blocks_of(read, 3), blocks_of(read, 3 + turned), blocks_of(read, width)
     squared = np.empty(TILE, np.float32)
     chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
-    distances, shares = np.empty(read), np.empty((read, TILE), np.float32)
-    inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
-    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    distances, shares = np.empty(read), rows_of(read)
+    inputs, node, ahead = rows_of(2 * width + 3 * own.shape[1]), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
