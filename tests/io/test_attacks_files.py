@@ -7,7 +7,7 @@ import pytest
 import poli
 from attack_tools import posix
 from poli.errors import FormatError
-from poli.io.atomic import atomic_folder, atomic_path, remove_stale, temporary_file, temporary_folder
+from poli.io.atomic import atomic_folder, atomic_path, remove_stale, temporary_folder
 from poli.lidar_odometry.run_folder import link_latest
 from poli.viewer.page import write_page
 from poli.viewer.panel import Panel
@@ -32,12 +32,12 @@ def test_cleanup_follows_no_links_and_removes_only_our_files(tmp_path):
 
 
 def test_files_in_use_are_not_stale(tmp_path):
-    with temporary_file(tmp_path, ".ply") as file, temporary_folder(tmp_path) as folder:
+    with atomic_path(tmp_path / "a.ply") as file, temporary_folder(tmp_path) as folder:
         remove_stale(tmp_path)
         assert file.is_file()
         assert folder.is_dir()
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ply"]
 
 
 def test_stale_files_are_removed_by_the_next_write(tmp_path):

@@ -202,7 +202,7 @@ def test_an_empty_folder_is_a_clear_error(tmp_path, name):
 
 
 def test_a_custom_dataset(tmp_path, monkeypatch):
-    monkeypatch.setattr("poli.io.datasets.registry._FACTORIES", {"kitti": None})
+    monkeypatch.setattr("poli.io.datasets._FACTORIES", {"kitti": None})
     register_dataset("mine", lambda path, **options: FileDataset(str(options["color"]), (), Scan))
     assert poli.dataset("mine", tmp_path, color="red").name == "red"
     assert dataset_names() == ("kitti", "mine")

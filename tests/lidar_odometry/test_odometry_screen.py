@@ -10,7 +10,8 @@ import pytest
 from odometry_runs import COUNT, Scans, in_memory, run
 from pictures import drawn_share, read_picture
 from poli.errors import FormatError, InputError
-from poli.io.datasets import Skipped, registry, write_kitti
+from poli.io import datasets
+from poli.io.datasets import Skipped, write_kitti
 from poli.lidar_odometry.run_folder import read_steps
 from poli.scan import Scan
 
@@ -70,7 +71,7 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         seen.update(options)
         return Scans(sweeps[:1])
 
-    monkeypatch.setitem(registry._FACTORIES, "memory", factory)
+    monkeypatch.setitem(datasets._FACTORIES, "memory", factory)
     options = "--topic /a=b --sensor 12 --option min_range=2.5 --option poses=False --option beams=16 --sequence 07"
     run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options.split())
     assert seen == {"topic": "/a=b", "sensor": "12", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}

@@ -12,8 +12,7 @@ import numpy as np
 
 from poli.errors import FormatError, InputError
 from poli.io.datasets.files import FileDataset, numbered_files, posed_dataset
-from poli.io.datasets.hdl64e import Hdl64eReader, read_or_empty_bin, scan_period
-from poli.io.datasets.kitti import check_ascending, read_calibration
+from poli.io.datasets.kitti import Hdl64eReader, check_ascending, read_calibration, read_or_empty_bin, scan_period
 from poli.io.trajectory_files import finite_numbers, rigid_poses
 from poli.se3 import exp, inverse, log
 
@@ -102,16 +101,13 @@ def _frame_stamps(path: Path, frames: list[int]) -> list[int] | None:
 
 def _nanoseconds(path: Path, row: int, text: str) -> int:
     """Convert "2011-09-26 13:02:25.951199337"."""
-    whole, _, part = text.strip().partition(".")
     try:
-        if part and not (part.isascii() and part.isdigit() and len(part) <= 9):
-            raise ValueError
-        stamp = np.datetime64(whole.replace(" ", "T", 1), "s")
-        if np.isnat(stamp) or len(whole) != 19:
+        stamp = np.datetime64(text.strip().replace(" ", "T", 1), "ns")
+        if np.isnat(stamp) or ":" not in text:
             raise ValueError
     except ValueError:
         raise FormatError(f"{path}: line {row + 1} ({text[:40]}) is not a time; expected 2011-09-26 13:02:25.951199337") from None
-    return int(stamp.astype(np.int64)) * 10**9 + int(part.ljust(9, "0") or "0")
+    return int(stamp.astype(np.int64))
 
 
 def _imu_trajectory(folder: Path, frames: list[int], stamps: list[int] | None) -> list[np.ndarray | None]:  # each (4, 4)
