@@ -36,23 +36,6 @@ def test_names_that_are_not_utf8(run_poli, verb):
     assert not list(Path().glob(".*"))
 
 
-@pytest.mark.parametrize("ending", [".bin", ".pcd.bin", ".pcd", ".ply", ".xyz", ".csv", ".npy", ".npz", ".las", ".laz"])
-def test_every_format_takes_them(run_poli, ending):
-    if ending in (".las", ".laz"):
-        pytest.importorskip("laspy")
-    poli.write(room().keep(), f"{NOT_UTF8}{ending}")
-    assert len(poli.read(f"{NOT_UTF8}{ending}")) == 300
-
-
-@pytest.mark.parametrize("kind", ["ros1", "mcap"])
-def test_bags_take_them(run_poli, kind):
-    from tiny_bags import write_bag
-
-    file = write_bag(Path("a.bag" if kind == "ros1" else "a"), kind, clouds=2, points=20)
-    with poli.dataset("bag", file.rename(f"{NOT_UTF8}{file.suffix}")) as scans:
-        assert [len(scan) for scan in scans] == [20, 20]
-
-
 def test_printable_escapes_text_that_cannot_be_encoded():
     assert printable("sound é") == "sound é"
     assert printable("caf\udce9\udcff\ud800") == "caf\\xe9\\xff\\ud800"

@@ -56,6 +56,12 @@ def check_inflated(where: object, packed: int, inflated: int) -> None:
         )
 
 
+def check_room(where: object, what: str, count: int, width: int, left: int) -> None:
+    """Raise if a header declares more than the `left` bytes of the file can hold: `count` of these with at least `width` bytes."""
+    if count * width > left:
+        raise FormatError(f"{where}: {count} {what} need {count * width} bytes, but {left} are left; it is truncated or damaged")
+
+
 # --- Decompress the blocks of bags. rosbags does so without limits.
 
 
@@ -129,6 +135,4 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except PoliError:
         raise
     except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
-        raise FormatError(
-            f"{path}: not a readable numpy archive ({str(error)[:200]}); it is truncated or has another format"
-        ) from None
+        raise FormatError(f"{path}: not a readable numpy archive, or truncated ({str(error)[:200]})") from None

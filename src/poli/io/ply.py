@@ -10,6 +10,7 @@ import numpy as np
 
 from poli.errors import FormatError
 from poli.io.atomic import atomic_path
+from poli.io.limits import check_room
 
 _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
@@ -135,12 +136,8 @@ def read_records(file: BinaryIO, path: Path, dtype: np.dtype, count: int, ascii:
     """Read records, one per line if `ascii`, after comparing their size with that of the file: a header can declare any number."""
     left = path.stat().st_size - file.tell()
     columns = sum(int(np.prod(dtype[name].shape)) for name in dtype.names or ())
-    needed = count * (max(1, 2 * columns) if ascii else dtype.itemsize)
-    if needed > left + ascii:  # the last line may have no line feed
-        raise FormatError(
-            f"{path}: the header declares {count} records, at least {needed} bytes, but {left} are left; "
-            "the file is truncated or its header is wrong"
-        )
+    width = max(1, 2 * columns) if ascii else dtype.itemsize
+    check_room(path, "records", count, width, left + ascii)  # the last line may have no line feed
     if not ascii:
         return np.fromfile(file, dtype, count) if dtype.itemsize else np.zeros(0, dtype)
     lines = [file.readline(_LONGEST_ROW).decode("ascii", errors="replace") for _ in range(count)]

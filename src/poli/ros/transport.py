@@ -75,11 +75,9 @@ def message_type(kind: str) -> Any:
     try:
         return getattr(import_module(f"{package}.msg"), name)
     except ImportError:
-        debian = f"python3-{package.replace('_', '-')}"
-        raise PoliError(
-            f"the ROS package {package} could not be imported; install it (ROS 1 on Debian: {debian}; ROS 2: "
-            f"ros-DISTRIBUTION-{package.replace('_', '-')})"
-        ) from None
+        debian = package.replace("_", "-")
+        names = f"ROS 1 on Debian: python3-{debian}; ROS 2: ros-DISTRIBUTION-{debian}"
+        raise PoliError(f"the ROS package {package} could not be imported; install it ({names})") from None
 
 
 def connect(name: str, ros: Ros = "auto", arguments: Sequence[str] = ()) -> Transport:

@@ -105,13 +105,10 @@ class BagDataset(Dataset):
                 self._times.append(message[1])
             if at == row:
                 if at == self._count - 1 and next(self._messages, None) is not None:
-                    raise FormatError(
-                        f"{self.path}: {self.topic} has more messages than the {self._count} in the index; reindex the bag"
-                    )
+                    raise FormatError(f"{self.path}: {self.topic} has more messages than the {self._count} listed; reindex it")
                 return message
-        raise FormatError(
-            f"{self.path}: the index lists {self._count} messages of {self.topic}, but the bag has {self._next}; it is truncated"
-        )
+        counts = f"{self._count} messages of {self.topic} in the index, but the bag has {self._next}"
+        raise FormatError(f"{self.path}: {counts}; it is truncated")
 
     def _rewind(self, row: int) -> None:
         """Restart the pass at `row`, or at the first message if `row` is new or log times do not ascend (bags of several files)."""
@@ -241,6 +238,5 @@ def damage(path: Path, problem: str) -> Iterator[None]:
         if isinstance(error, OSError) and is_of_the_disk(error):  # raised while a copy is written
             raise
         remedy = _KINDS[path.suffix][2] if path.suffix in _KINDS else "`ros2 bag reindex` may help"
-        raise FormatError(
-            f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is truncated, {remedy}"
-        ) from None
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise FormatError(f"{path}: {problem} ({why}); if the bag is truncated, {remedy}") from None

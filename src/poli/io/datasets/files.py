@@ -90,9 +90,6 @@ class FileDataset(Dataset):
     def __post_init__(self) -> None:
         if not self.min_range >= 0.0:
             raise InputError(f"min_range is {self.min_range!r}; expected a distance in meters, 0 to keep every return")
-        for what, rows in (("stamps", self.stamps), ("poses", self.poses)):
-            if rows is not None and len(rows) != len(self.files):
-                raise InputError(f"{self.name}: {len(rows)} {what} for {len(self.files)} scans")
 
     def __len__(self) -> int:
         return len(self.files)

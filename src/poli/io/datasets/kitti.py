@@ -147,14 +147,11 @@ def _scan_files(folder: Path) -> tuple[Path, ...]:
 def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
     camera = read_kitti(file)
     if len(camera) != scans:
-        raise FormatError(
-            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete; {_WITHOUT}"
-        )
+        raise FormatError(f"{file}: {len(camera)} poses for {scans} scans; they are matched by row; {_WITHOUT}")
     table = read_calibration(calib) if calib.is_file() else {}
     key = next((key for key in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam") if key in table), None)
     if key is None:
-        problem = f"{calib}: missing, or without a line 'Tr:'; the poses are those of the camera and need it; {_WITHOUT}"
-        raise FormatError(problem)
+        raise FormatError(f"{calib}: missing, or without a line 'Tr:', which the poses of the camera need; {_WITHOUT}")
     T_camera_velodyne = rigid_poses(np.array(finite_numbers(calib, *table[key], 12))[None], calib, [table[key][0]])[0]
     return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
 

@@ -69,9 +69,7 @@ def _locate(path: Path, sequence: str | int | None) -> Path:
         return drive
     there = drives(path) if path.is_dir() else []
     if not there:
-        raise FormatError(
-            f"{path}: contains no drive with a folder {SCANS!r}; pass the folder of a drive, of a date or of all dates"
-        )
+        raise FormatError(f"{path}: no drive with a folder {SCANS!r}; pass the folder of a drive, of a date or of all dates")
     chosen = there if sequence is None else [drive for drive in there if _is_named(drive, sequence)]
     if len(chosen) != 1:
         problem = "choose one by sequence=;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
@@ -167,10 +165,8 @@ def _packet(path: Path) -> list[float]:
     if len(words) < 6:
         raise FormatError(f"{path}: {len(words)} values, expected 30: latitude, longitude, altitude, roll, pitch, yaw, and more")
     packet = finite_numbers(path, 1, words[:6], 6)
-    if not abs(packet[0]) < 89.0:
-        raise FormatError(f"{path}: the latitude is {packet[0]:g} degrees; expected a value between -89 and 89")
-    if max(map(abs, packet)) > 1e6:
-        raise FormatError(f"{path}: a value is {max(packet, key=abs):g}; expected degrees, meters and radians")
+    if not abs(packet[0]) < 89.0 or max(map(abs, packet)) > 1e6:
+        raise FormatError(f"{path}: the latitude is {packet[0]:g} degrees, or another value is too large; the file is damaged")
     return packet
 
 

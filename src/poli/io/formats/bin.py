@@ -44,10 +44,8 @@ def bin_layout(path: Path) -> str:
         return "nuscenes"
     others = "x y z only" if columns == 3 else f"{columns} columns of float32"
     nearest = "nuscenes" if columns == 5 else "kitti"
-    raise FormatError(
-        f"{path}: does not look like x y z intensity (KITTI) but like {others}; convert it to .npy or .pcd, or pass "
-        f"format={nearest!r} to read it that way"
-    )
+    what = f"does not look like x y z intensity (KITTI) but like {others}"
+    raise FormatError(f"{path}: {what}; convert it to .npy or .pcd, or pass format={nearest!r} to read it that way")
 
 
 def _column_count(path: Path, values: int) -> int:
@@ -101,10 +99,7 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
     held = ", ".join(names)
     for name, column in scan.fields.items():
         if name not in names or column.ndim != 1:
-            raise FormatError(
-                f"{path}: this format stores {held} only, not '{name}'; use .pcd or .npz, which store all fields, or drop it "
-                "(scan.keep, poli convert --drop)"
-            )
+            raise FormatError(f"{path}: stores {held} only, not '{name}'; use .pcd or .npz, or drop it (poli convert --drop)")
         wide = column.astype(np.float64)
         if not np.array_equal(wide.astype(np.float32).astype(np.float64), wide, equal_nan=True):
             raise FormatError(f"{path}: field '{name}' ({column.dtype}) is not exact in float32; round it, or use .pcd or .npz")

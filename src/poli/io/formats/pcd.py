@@ -146,10 +146,7 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header) -> np.ndarray:
     packed_size, size = read_records(file, path, np.dtype("<u4"), 2, ascii=False).tolist()
     packed = read_records(file, path, np.dtype(np.uint8), packed_size, ascii=False)
     if size != needed or size > packed_size * _MAX_EXPANSION:
-        raise FormatError(
-            f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
-            f"in {packed_size}; the file is damaged"
-        )
+        raise FormatError(f"{path}: the compressed block has {size} bytes in {packed_size}, but the points {needed}; it is damaged")
     check_inflated(path, packed_size, size)
     data = decompress(packed, size)
     if len(data) != size:
