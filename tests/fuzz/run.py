@@ -101,7 +101,7 @@ def kept(folder: Path) -> Case:
     return Case(_target_called(name), tree_of(folder / "input"))
 
 
-def try_case(case: Case, scratch: Path) -> Verdict:
+def try_case(case: Case, scratch: Path, seconds: float = SECONDS) -> Verdict:
     """Run a case in `scratch`, which is emptied first, and judge it. A case that hangs ends the process."""
     shutil.rmtree(scratch, ignore_errors=True)
     folder = scratch / "case"
@@ -110,7 +110,7 @@ def try_case(case: Case, scratch: Path) -> Verdict:
         write_tree(case.tree, folder)
     except (OSError, ValueError):  # names that are impossible in a file system
         return Verdict("refused", "no such file can be")
-    faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
@@ -194,7 +194,7 @@ def main() -> None:
     os.dup2(2, 1)  # output printed by libraries goes elsewhere
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         for number in range(len(targets)):  # compiles and loads everything that cases need
-            try_case(make_case(targets, seed + 10**6, number), Path(folder) / "files")
+            try_case(make_case(targets, seed + 10**6, number), Path(folder) / "files", 20 * SECONDS)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, resource.RLIM_INFINITY))
         print("ready", file=out)

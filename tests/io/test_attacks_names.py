@@ -2,16 +2,12 @@
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import poli
 from attack_tools import NOT_UTF8, PCA, bag, harmless, in_folder, model, odometry_run, posix, scan
 from poli.errors import printable
-from tiny_scans import room
 
 pytestmark = posix
 
@@ -86,18 +82,6 @@ def test_no_view_overwrites_its_scan(run_poli, option):
 def test_no_export_overwrites_its_model(run_poli):
     code, said = run_poli("export", _same("symbolic link", model("m.safetensors"), ".onnx"), "--model", "m.safetensors")
     assert (code, "input and output are the same" in said) == (2, True)
-
-
-def test_standard_input_counts_as_an_input(tmp_path):
-    poli.write(room(), tmp_path / "a.ply")
-    before = (tmp_path / "a.ply").read_bytes()
-    with (tmp_path / "a.ply").open("rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "poli", "convert", "-", "a.ply"], stdin=file, cwd=tmp_path, capture_output=True, check=False
-        )
-    assert done.returncode == 2
-    assert b"input and output are the same" in done.stderr
-    assert (tmp_path / "a.ply").read_bytes() == before
 
 
 def test_poses_of_another_sequence_are_kept(run_poli):

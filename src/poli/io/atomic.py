@@ -29,8 +29,6 @@ try:
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None
 
-Place = Path | int  # a path, or the descriptor of a stream
-
 TEMPORARY = ".poli-"  # temporary names: this prefix, 16 hexadecimal digits, and the ending of the file
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _REMEDIES = {
@@ -203,19 +201,18 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise FormatError(str(error).replace(str(temporary), str(final))) from None
 
 
-def refuse_overwriting(out: Place, *inputs: Place) -> None:
+def refuse_overwriting(out: Path, *inputs: Path) -> None:
     """Raise if `out` is one of the inputs: the same path, or a symbolic or hard link to the same file or folder."""
     if any(same_file(out, source) for source in inputs):
         raise FormatError(f"{out}: input and output are the same; choose another output name")
 
 
-def same_file(one: Place, other: Place) -> bool:
-    """Whether both are the same file or folder. A terminal or a pipe may be both input and output."""
+def same_file(one: Path, other: Path) -> bool:
+    """Whether both are the same file or folder."""
     try:
-        first, second = os.stat(one), os.stat(other)
+        return os.path.samefile(one, other)
     except (OSError, ValueError):  # one does not exist yet, or its name is invalid
-        return isinstance(one, Path) and isinstance(other, Path) and os.path.realpath(one) == os.path.realpath(other)
-    return (stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)) and os.path.samestat(first, second)
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write_array(path: Path, values: np.ndarray) -> None:

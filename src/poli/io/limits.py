@@ -113,7 +113,7 @@ def guard_rosbags() -> None:
     for name in ("bz2", "lz4"):
         rosbag1.decompressors[name] = partial(inflate, name=name)
     for name in ("lz4", "zstd"):
-        mcap.DECOMPRESSORS[name] = lambda data, _size, name=name: inflate(data, name)
+        mcap.DECOMPRESSORS[name] = lambda data, _size, name=name: inflate(data, name)  # type: ignore[misc]
     rosbag2.zstd = SimpleNamespace(decompress=partial(inflate, name="zstd"), open=zstd().open)  # type: ignore[assignment]
 
 

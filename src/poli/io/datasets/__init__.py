@@ -26,6 +26,7 @@ from poli.io.datasets.kiss import LOADERS, open_kiss
 from poli.io.datasets.kitti import correct_elevation, open_kitti, write_kitti
 from poli.io.datasets.kitti_raw import SCANS, drives, open_kitti_raw
 from poli.io.datasets.stamped import open_helipr, open_mulran
+from poli.options import real_number
 from poli.scan import Scan
 
 __all__ = [
@@ -89,12 +90,12 @@ _SIGNS = {  # files and folders by which a dataset is recognized
 }
 
 
-def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> Dataset:
+def dataset(name: str | None, path: str | os.PathLike[str], *, min_range: float = 0.0, **options: Any) -> Dataset:
     """Open the dataset at `path`: `poli.dataset("kitti", path, sequence="07")`.
 
     Names: kitti, kitti_raw, helipr, mulran, poli (our own format), bag (ROS), folder (of scan files), and the kiss-icp loaders
     apollo, boreas, generic, ncd, nclt, nuscenes, ouster and tum; "auto" or None detects the name. The options of each are
-    documented in its `open_*` function in `poli.io.datasets`.
+    documented in its `open_*` function in `poli.io.datasets`. Returns closer than `min_range` meters are dropped.
     """
     if name is None or name == "auto":
         name = guess(path, options.get("sequence"))
@@ -102,11 +103,14 @@ def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> D
         raise InputError(f"unknown dataset {name!r}; choose from {', '.join(_FACTORIES)}{did_you_mean(name, _FACTORIES)}")
     factory = _FACTORIES[name]
     parameters = list(inspect.signature(factory).parameters.values())[1:]  # the first is the path
-    known = [p.name for p in parameters]
+    known = [*(p.name for p in parameters), "min_range"]
     unknown = [option for option in options if option not in known]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        raise InputError(f"dataset {name!r} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    return factory(path, **options)
+        raise InputError(f"dataset {name!r} has no option {unknown[0]!r}; it has {', '.join(known)}")
+    opened = factory(path, **options)
+    if min_range:
+        opened.min_range = real_number(min_range, "min_range", "a distance in meters, 0 to keep every return")
+    return opened
 
 
 def register_dataset(name: str, factory: Callable[..., Dataset], replace: bool = False) -> None:

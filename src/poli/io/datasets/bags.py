@@ -46,13 +46,12 @@ class BagDataset(Dataset):
         topic: str | None = None,
         stamps: Literal["header", "log"] = "header",
         time_unit: TimeUnit | None = None,
-        min_range: float = 0.0,
     ) -> None:
         if stamps not in ("header", "log"):
             raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
         check_unit(time_unit)
         self.path = Path(path)
-        self._by_header, self._unit, self.min_range = stamps == "header", time_unit, min_range
+        self._by_header, self._unit = stamps == "header", time_unit
         self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, self._reader.close)
         try:
@@ -124,11 +123,8 @@ class BagDataset(Dataset):
         self._stamps[row] = stamp
         if not self._by_header:  # log times may be equal, header stamps may not
             return
-        before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
-        if not before < stamp < after:
-            other = before if before >= stamp else after
-            problem = f"its stamp {stamp} and that of its neighbor, {other}, do not ascend"
-            raise FormatError(f"{where}: {problem}; pass stamps='log' to use the log times")
+        if not self._stamps.get(row - 1, stamp - 1) < stamp < self._stamps.get(row + 1, stamp + 1):
+            raise FormatError(f"{where}: its stamp {stamp} and that of its neighbor do not ascend; pass stamps='log'")
 
 
 open_bag = BagDataset

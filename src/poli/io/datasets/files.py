@@ -75,7 +75,7 @@ class Dataset:
         return f"{type(self).__name__}({self.name}, {len(self)} scans, {'no poses' if self.poses is None else 'with poses'})"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class FileDataset(Dataset):
     """A dataset with one file per scan. Non-finite points and zero returns are dropped and counted in `Scan.dropped`."""
 
@@ -85,11 +85,6 @@ class FileDataset(Dataset):
     stamps: tuple[int, ...] | None = None  # nanoseconds
     poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
     skipped: tuple[Skipped, ...] = ()
-    min_range: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.min_range >= 0.0:
-            raise InputError(f"min_range is {self.min_range!r}; expected a distance in meters, 0 to keep every return")
 
     def __len__(self) -> int:
         return len(self.files)
@@ -123,7 +118,6 @@ def posed_dataset(
     poses: Sequence[np.ndarray | None],  # of each file, (4, 4)
     why: str,
     hint: str,
-    min_range: float = 0.0,
 ) -> FileDataset:
     """Return the scans that have a pose. The others are skipped, with the reason `why`; `hint` follows if no scan is left."""
     kept = [row for row, T in enumerate(poses) if T is not None]
@@ -133,7 +127,7 @@ def posed_dataset(
     warn_skipped(name, skipped)
     times = None if stamps is None else tuple(stamps[row] for row in kept)
     known = np.stack([T for T in poses if T is not None])
-    return FileDataset(name, tuple(files[row] for row in kept), read, times, known, skipped, min_range)
+    return FileDataset(name, tuple(files[row] for row in kept), read, times, known, skipped)
 
 
 def numbered_files(folder: Path, ending: str) -> dict[int, Path]:
@@ -160,7 +154,7 @@ _ENDINGS = tuple(e for f in FORMATS if f.name != "text" for e in f.endings)
 _ALL_ENDINGS = tuple(e for f in FORMATS for e in f.endings)
 
 
-def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_range: float = 0.0) -> FileDataset:
+def open_folder(path: str | os.PathLike[str], ending: str | None = None) -> FileDataset:
     """Open the scan files of a folder in natural order (scan2 before scan10). `ending` selects one of several file types.
 
     Stamps are those stored in the files (.npz).
@@ -183,7 +177,7 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_ran
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
         raise FormatError(f"{place}: several types of scan files ({found}); pass ending={most.lstrip('.')!r}, for example")
     chosen = tuple(sorted(files[most], key=_natural_key))
-    return FileDataset(f"folder {place.resolve().name}", chosen, read_or_empty, min_range=min_range)
+    return FileDataset(f"folder {place.resolve().name}", chosen, read_or_empty)
 
 
 def scan_ending(path: Path, endings: tuple[str, ...] = _ENDINGS) -> str | None:
@@ -214,7 +208,7 @@ _FORMAT, _VERSION = "poli-dataset", 1
 _POSES, _MEASURED = "poses.txt", "measured_poses.txt"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class FolderDataset(FileDataset):
     """A `FileDataset` with measured poses and metadata."""
 
@@ -222,7 +216,7 @@ class FolderDataset(FileDataset):
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> FolderDataset:
+def open_poli_folder(path: str | os.PathLike[str]) -> FolderDataset:
     """Open a dataset written by `write_folder`. Missing parts are an error."""
     folder = Path(path)
     manifest = _read_manifest(folder / MANIFEST)
@@ -234,7 +228,7 @@ def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> Fo
     measured = _read_poses(folder / _MEASURED, stamps) if (folder / _MEASURED).is_file() else None
     about = manifest["about"]
     read = _read_deskewed if about.get("deskewed") is True else read_or_empty
-    return FolderDataset(manifest["name"], tuple(files.values()), read, stamps, poses, (), min_range, measured, about)
+    return FolderDataset(manifest["name"], tuple(files.values()), read, stamps, poses, (), measured, about)
 
 
 def _read_deskewed(path: Path) -> Scan:

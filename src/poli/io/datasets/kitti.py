@@ -35,15 +35,13 @@ def open_kitti(
     path: str | os.PathLike[str],
     sequence: str | int | None = None,
     poses: bool = True,
-    min_range: float = 0.0,
     correct_elevation: bool | None = None,
     deskewed: bool | None = None,
     period: float | None = None,
 ) -> FileDataset:
     """Open `sequence` under `path`, the folder that contains `sequences` and `poses` (or the folder of one sequence).
 
-    Poses are None if the pose file is missing (KITTI sequences 11 to 21) or with `poses=False`. Returns closer than `min_range`
-    meters are dropped.
+    Poses are None if the pose file is missing (KITTI sequences 11 to 21) or with `poses=False`.
 
     The beams of KITTI's HDL-64E point 0.205 degrees too low. `correct_elevation` turns every point up by that angle. None: if the
     elevations are those of this sensor. Many other sensors are stored in this layout and are not changed.
@@ -68,7 +66,7 @@ def open_kitti(
     timed = None if deskewed is None else not deskewed
     reader = Hdl64eReader(files, correct_elevation, timed, scan_period(stamps) if period is None else period)
     known = _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None
-    return FileDataset(f"kitti {name}", files, reader, stamps, known, min_range=min_range)
+    return FileDataset(f"kitti {name}", files, reader, stamps, known)
 
 
 def write_kitti(

@@ -26,7 +26,6 @@ def open_kitti_raw(
     path: str | os.PathLike[str],
     sequence: str | int | None = None,
     poses: bool = True,
-    min_range: float = 0.0,
     correct_elevation: bool = True,
     deskewed: bool = False,
 ) -> FileDataset:
@@ -35,7 +34,7 @@ def open_kitti_raw(
     Points get a `time` in seconds from the stamp, derived from their azimuth, unless `deskewed`. Elevations are corrected as in
     `open_kitti`. Poses are those of the sensor at the stamps, from GPS and IMU (`oxts`), in a frame with x east, z up and the
     origin at the first scan. They are None if `oxts` or calib_imu_to_velo.txt is missing or with `poses=False`. Scans without a
-    pose are skipped and reported. Returns closer than `min_range` meters are dropped.
+    pose are skipped and reported.
     """
     drive = _locate(Path(path), sequence)
     name = f"kitti_raw {drive.name}"
@@ -47,11 +46,11 @@ def open_kitti_raw(
         T_imu_velo = inverse(_T_velodyne_imu(mount))
         found = [None if T is None else T @ T_imu_velo for T in _imu_trajectory(drive / "oxts", frames, stamps)]
         hint = f"the frames of {drive / 'oxts'} are others"
-        scans = posed_dataset(name, files, read_or_empty_bin, stamps, found, "no GPS/IMU pose", hint, min_range)
+        scans = posed_dataset(name, files, read_or_empty_bin, stamps, found, "no GPS/IMU pose", hint)
         assert scans.poses is not None
         scans.poses[:, :3, 3] -= scans.poses[0, :3, 3]
     else:
-        scans = FileDataset(name, files, read_or_empty_bin, None if stamps is None else tuple(stamps), min_range=min_range)
+        scans = FileDataset(name, files, read_or_empty_bin, None if stamps is None else tuple(stamps))
     return replace(scans, read=Hdl64eReader(scans.files, bool(correct_elevation), not deskewed, scan_period(scans.stamps)))
 
 

@@ -117,8 +117,8 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
         write_array(temporary, values)
 
 
-read_kitti_bin, write_kitti_bin = (partial(function, names=("intensity",)) for function in (_read, _write))
-read_nuscenes_bin, write_nuscenes_bin = (partial(function, names=("intensity", "ring")) for function in (_read, _write))
+read_kitti_bin, write_kitti_bin = partial(_read, names=("intensity",)), partial(_write, names=("intensity",))
+read_nuscenes_bin, write_nuscenes_bin = partial(_read, names=("intensity", "ring")), partial(_write, names=("intensity", "ring"))
 
 
 def read_packed(path: Path, layout: np.dtype) -> np.ndarray:  # (N,) records
