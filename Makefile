@@ -27,7 +27,7 @@ lint: $(VENV)/.dev  ## check style, types, and the direction of imports
 	$(BIN)/lint-imports
 
 FUZZ ?= --cases 100000 --seed 1
-fuzz: $(VENV)/.dev  ## fuzz all readers with damaged inputs: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
+fuzz: $(VENV)/.dev  ## fuzz all readers with damaged inputs: make fuzz FUZZ='--cases 1000000 --seed 2'
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 wheel: $(VENV)/.python  ## build a wheel into dist/, for every platform

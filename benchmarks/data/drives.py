@@ -20,7 +20,7 @@ from benchmarks.data.rings import has_rings, nearest_ring, prepared, ring_elevat
 from benchmarks.options import DRIVES, MODEL, REAL, option
 from poli.errors import InputError
 from poli.io.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
-from poli.io.datasets.poli_folder import MANIFEST
+from poli.io.datasets.files import MANIFEST
 from poli.scan import Scan
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample

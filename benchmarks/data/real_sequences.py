@@ -16,7 +16,7 @@ from benchmarks.metrics.likelihood import Matches, gate_for
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
 from poli.io.datasets import Dataset, correct_elevation, dataset, open_kitti
-from poli.io.datasets.hdl64e import Hdl64eReader
+from poli.io.datasets.kitti import Hdl64eReader
 from poli.kdtree.tree import KDTree
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample

@@ -24,6 +24,7 @@ from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.drive_map import DriveMap
 from poli.lidar_odometry.local_map import EllipsoidMap
+from poli.lidar_odometry.matching import Target
 from poli.threads import start_worker
 from poli.viewer.render import Camera, render_ellipsoids
 from poli.worlds import SENSORS, Ride, World, scan_of

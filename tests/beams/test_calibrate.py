@@ -14,8 +14,7 @@ from poli.beams.returns import Returns, find_beams
 from poli.cli import app
 from poli.densification.densify import densify_records
 from poli.errors import FormatError, InputError
-from poli.io.datasets import write_folder
-from poli.io.datasets.registry import CalibratedDataset
+from poli.io.datasets import CalibratedDataset, write_folder
 from poli.worlds import Ride, Sensor, World
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place

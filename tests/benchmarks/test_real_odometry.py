@@ -24,7 +24,7 @@ from benchmarks.rivals.evalio_systems import _after_begin, _arranged
 from benchmarks.rivals.odometry_contestants import MAP, Contestant, Outcome, system_contestants
 from benchmarks.rivals.tracks import Track, moved_to_stamp
 from poli.io.datasets import correct_elevation, write_kitti
-from poli.io.datasets.hdl64e import ELEVATION_ERROR
+from poli.io.datasets.kitti import ELEVATION_ERROR
 from poli.scan import Scan
 from poli.se3 import exp, inverse, log
 

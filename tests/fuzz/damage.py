@@ -272,25 +272,6 @@ def as_json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def as_toml(value: dict[str, Any]) -> bytes:
-    """Write inline tables throughout, which is valid TOML; values that TOML cannot express become invalid words."""
-    return "".join(f"{_key(key)} = {_toml(entry)}\n" for key, entry in value.items()).encode("utf-8", "surrogatepass")
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").isalnum() and key.isascii() else json.dumps(key, ensure_ascii=False)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return "none" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
 def split_safetensors(data: bytes) -> tuple[dict[str, Any], bytes]:
     (size,) = struct.unpack_from("<Q", data)
     return json.loads(data[8 : 8 + size]), data[8 + size :]

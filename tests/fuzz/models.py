@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import MODEL_FORMAT, read_model
 from poli.estimation.ordered_cloud import Viewpoint
@@ -23,7 +21,6 @@ from .damage import (
     Rng,
     Target,
     Tree,
-    as_toml,
     changed,
     changed_metadata,
     check_finite,
@@ -40,7 +37,6 @@ _ARCHITECTURES = (
     Architecture((8, 8, 8), (8, 8, 8), (8, 8, 8), vectors=0, head=8, reach=12, wide=(4, 4), attention=8, frames="sensor",
                  sensor=True, log_scale=True, size=8),
 )  # fmt: skip
-_MOST_WEIGHTS = 300_000  # number of values in a network made for a case
 _CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -67,9 +63,7 @@ def _damage_model(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
         return {"model.safetensors": join_safetensors(changed(header, rng), rest)}
     if kind < 0.6:
         return {"model.safetensors": join_safetensors(changed_metadata(header, pick(rng, ("architecture", "config")), rng), rest)}
-    if kind < 0.8:
-        return {"model.safetensors": _odd_weights(header, rest, rng)}
-    return {"model.safetensors": _other_architecture(header, rng) or join_safetensors(changed(header, rng), rest)}
+    return {"model.safetensors": _odd_weights(header, rest, rng)}
 
 
 def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
@@ -86,18 +80,6 @@ def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
         odd = pick(rng, ("0", "-1", "nan", "inf", "1e-300", "1e300", "x", "1e400", "1e150"))
         header = {**header, "__metadata__": {**header["__metadata__"], "calibration": odd}}
     return join_safetensors(header, numbers.tobytes())
-
-
-def _other_architecture(header: dict, rng: Rng) -> bytes | None:
-    """Another architecture with matching weights, as a user might have trained it."""
-    try:
-        architecture = Architecture.from_dict(changed(json.loads(header["__metadata__"]["architecture"]), rng))
-        shapes = architecture.linear_shapes().values()
-        if sum(a * b for a, b in shapes) > _MOST_WEIGHTS:
-            return None
-        return _model(architecture, rng, largest=pick(rng, (0.1, 1.0, 10.0)))
-    except (PoliError, TypeError, ValueError, MemoryError):
-        return None
 
 
 @cache
@@ -172,12 +154,6 @@ def _configs(_folder: Path) -> list[Tree]:
     return [{"config.toml": path.read_bytes()} for path in sorted(_CONFIGS.glob("*.toml"))]
 
 
-def _damage_config(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    if rng.random() < 0.4:
-        return damage_files(tree, rng, others)
-    return {"config.toml": as_toml(changed(tomllib.loads(tree["config.toml"].decode()), rng))}
-
-
 def _read_config(folder: Path) -> object:
     from poli.train.config import TrainConfig, read_config
 
@@ -190,5 +166,5 @@ def _read_config(folder: Path) -> object:
 TARGETS = (
     Target("model", _models, _read_model, _damage_model, share=4),
     Target("checkpoint", _checkpoints, _read_checkpoint, _damage_checkpoint, share=3),
-    Target("configuration", _configs, _read_config, _damage_config, named=True, share=3),
+    Target("configuration", _configs, _read_config, damage_files, named=True, share=3),
 )

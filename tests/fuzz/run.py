@@ -10,11 +10,10 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -27,12 +26,13 @@ import numpy as np
 
 from poli.errors import PoliError
 
-from . import bags, models, point_files, runs, sequences
+from . import bag_bombs, bags, models, point_bombs, point_files, runs, sequences, table_bombs
 from .damage import Target, Tree, tree_of, write_tree
 
 TARGETS: tuple[Target, ...] = (
     *point_files.TARGETS, *sequences.TARGETS, *bags.TARGETS, *models.TARGETS, *runs.TARGETS,
 )  # fmt: skip
+BOMBS = {**point_bombs.BOMBS, **table_bombs.BOMBS, **bag_bombs.BOMBS}
 SECONDS = 30.0  # limit per case; reading a .laz file gives up after 10 s by itself
 _NOTE = "why.txt"
 _BLOCK = 5000  # cases per process
@@ -48,11 +48,18 @@ class Case:
 class Verdict(NamedTuple):
     kind: str  # "answer", "refused" or "bad"
     why: str = ""
-    seconds: float = 0.0
+
+
+def _bomb(name: str) -> Target:
+    """A hostile file, which is read as it is."""
+    make, read = BOMBS[name]
+    return Target(f"bomb {name}", lambda _: [{name: make()}], lambda folder: read(folder / name), lambda tree, rng, others: tree)
 
 
 def chosen_targets(words: str) -> list[Target]:
-    """Targets whose names contain one of the comma-separated words, each repeated according to its share."""
+    """Targets whose names contain one of the comma-separated words, each repeated according to its share; "bombs": all bombs."""
+    if words == "bombs":
+        return [_bomb(name) for name in BOMBS]
     wanted = [word.strip() for word in words.split(",") if word.strip()]
     found = [target for target in TARGETS if not wanted or any(word in target.name for word in wanted)]
     if not found:
@@ -61,6 +68,8 @@ def chosen_targets(words: str) -> list[Target]:
 
 
 def _target_called(name: str) -> Target:
+    if name.startswith("bomb "):
+        return _bomb(name.removeprefix("bomb "))
     return next(target for target in TARGETS if target.name == name)
 
 
@@ -92,7 +101,7 @@ def kept(folder: Path) -> Case:
     return Case(_target_called(name), tree_of(folder / "input"))
 
 
-def try_case(case: Case, scratch: Path) -> Verdict:
+def try_case(case: Case, scratch: Path, seconds: float = SECONDS) -> Verdict:
     """Run a case in `scratch`, which is emptied first, and judge it. A case that hangs ends the process."""
     shutil.rmtree(scratch, ignore_errors=True)
     folder = scratch / "case"
@@ -101,8 +110,7 @@ def try_case(case: Case, scratch: Path) -> Verdict:
         write_tree(case.tree, folder)
     except (OSError, ValueError):  # names that are impossible in a file system
         return Verdict("refused", "no such file can be")
-    start = time.perf_counter()
-    faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
     try:
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
@@ -116,7 +124,7 @@ def try_case(case: Case, scratch: Path) -> Verdict:
         kind, why = "bad", "".join(traceback.format_exception(error))
     finally:
         faulthandler.cancel_dump_traceback_later()
-    return Verdict(kind, why, time.perf_counter() - start)
+    return Verdict(kind, why)
 
 
 # --- many cases
@@ -128,17 +136,10 @@ class Tally:
 
     verdicts: Counter = field(default_factory=Counter)  # by target and verdict
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # number, target, why
-    slowest: tuple[float, int, str] = (0.0, -1, "")
 
     @property
     def cases(self) -> int:
         return sum(self.verdicts.values())
-
-    def add(self, number: int, target: str, verdict: Verdict) -> None:
-        self.verdicts[target, verdict.kind] += 1
-        self.slowest = max(self.slowest, (verdict.seconds, number, target))
-        if verdict.kind == "bad":
-            self.bad.append((number, target, verdict.why))
 
     def table(self) -> str:
         rows = [f"{'':28}{'answer':>10}{'refused':>10}{'bad':>6}"]
@@ -148,31 +149,24 @@ class Tally:
         return "\n".join(rows)
 
 
-def fuzz(
-    cases: int,
-    seed: int,
-    targets: str = "",
-    workers: int = 2,
-    first: int = 0,
-    out: Path | None = None,
-    hours: float | None = None,
-    watch: Callable[[Tally], None] = lambda tally: None,
-) -> Tally:
-    """Run cases `first` to `first + cases` of a seed, or as many as fit into `hours`. Bad inputs are kept in `out`."""
+def fuzz(cases: int, seed: int, targets: str = "", workers: int = 2, out: Path | None = None, report: bool = False) -> Tally:
+    """Run the first cases of a seed. Bad inputs are kept in `out`."""
     tally, chosen = Tally(), chosen_targets(targets)
-    end = time.monotonic() + 3600.0 * (1e6 if hours is None else hours)
 
     def work(block: int) -> list[tuple[int, Verdict]]:
-        last = min(block + _BLOCK, first + cases)
-        return list(_block(targets, seed, block, last)) if time.monotonic() < end else []
+        return list(_block(targets, seed, block, min(block + _BLOCK, cases)))
 
     with ThreadPoolExecutor(workers) as pool:
-        for verdicts in pool.map(work, range(first, first + cases, _BLOCK)):
+        for verdicts in pool.map(work, range(0, cases, _BLOCK)):
             for number, verdict in verdicts:
-                tally.add(number, chosen[number % len(chosen)].name, verdict)
+                name = chosen[number % len(chosen)].name
+                tally.verdicts[name, verdict.kind] += 1
+                if verdict.kind == "bad":
+                    tally.bad.append((number, name, verdict.why))
                 if verdict.kind == "bad" and out is not None:
                     keep(make_case(chosen, seed, number), out / f"{seed}-{number}", verdict.why)
-            watch(tally)
+            if report:
+                print(f"{tally.cases} cases, {len(tally.bad)} bad", flush=True)
     return tally
 
 
@@ -200,7 +194,7 @@ def main() -> None:
     os.dup2(2, 1)  # output printed by libraries goes elsewhere
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         for number in range(len(targets)):  # compiles and loads everything that cases need
-            try_case(make_case(targets, seed + 10**6, number), Path(folder) / "files")
+            try_case(make_case(targets, seed + 10**6, number), Path(folder) / "files", 20 * SECONDS)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, resource.RLIM_INFINITY))
         print("ready", file=out)

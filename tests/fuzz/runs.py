@@ -19,7 +19,7 @@ from poli.se3 import exp
 from poli.viewer.content import Estimates
 from poli.viewer.page import write_page
 
-from .damage import Rng, Target, Tree, as_json, changed, damage_files, only_file, pick, tree_of
+from .damage import Rng, Target, Tree, as_json, changed, damage_files, only_file, tree_of
 from .point_files import TARGETS as POINT_FILES
 
 
@@ -76,16 +76,8 @@ def _shown(name: str) -> Target:
     return Target(f"view {name}", before.seeds, _view, before.damage, True)
 
 
-def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """A valid file under an odd name."""
-    ((name, data),) = damage_files(tree, rng, others).items() if rng.random() < 0.3 else tree.items()
-    stem = pick(rng, ("\udcff\udcfe", "a\x1b[2Jb", "a b", "é", "-", "a#b?c%d", "a\nb", "<b>&", "\udce9t\udce9", "." * 20, "%s{0}"))
-    return {f"{stem}{Path(name).suffix}": data}
-
-
 TARGETS = (
     Target("odometry run", _odometry, _read_odometry, partial(_damage_json, "config.json"), share=4),
     Target("densified", _densified, _read_densified, partial(_damage_json, "densify.json"), share=2),
-    *(_shown(name) for name in ("field .npz", "field .ply", "points .csv", "points .pcd")),
-    Target("view names", POINT_FILES[2].seeds, _view, _renamed),
+    *(_shown(name) for name in ("field .npz", "points .pcd")),
 )

@@ -2,16 +2,12 @@
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import poli
 from attack_tools import NOT_UTF8, PCA, bag, harmless, in_folder, model, odometry_run, posix, scan
 from poli.errors import printable
-from tiny_scans import room
 
 pytestmark = posix
 
@@ -34,23 +30,6 @@ def test_names_that_are_not_utf8(run_poli, verb):
     assert code == 0, said
     assert harmless(said)
     assert not list(Path().glob(".*"))
-
-
-@pytest.mark.parametrize("ending", [".bin", ".pcd.bin", ".pcd", ".ply", ".xyz", ".csv", ".npy", ".npz", ".las", ".laz"])
-def test_every_format_takes_them(run_poli, ending):
-    if ending in (".las", ".laz"):
-        pytest.importorskip("laspy")
-    poli.write(room().keep(), f"{NOT_UTF8}{ending}")
-    assert len(poli.read(f"{NOT_UTF8}{ending}")) == 300
-
-
-@pytest.mark.parametrize("kind", ["ros1", "mcap"])
-def test_bags_take_them(run_poli, kind):
-    from tiny_bags import write_bag
-
-    file = write_bag(Path("a.bag" if kind == "ros1" else "a"), kind, clouds=2, points=20)
-    with poli.dataset("bag", file.rename(f"{NOT_UTF8}{file.suffix}")) as scans:
-        assert [len(scan) for scan in scans] == [20, 20]
 
 
 def test_printable_escapes_text_that_cannot_be_encoded():
@@ -103,18 +82,6 @@ def test_no_view_overwrites_its_scan(run_poli, option):
 def test_no_export_overwrites_its_model(run_poli):
     code, said = run_poli("export", _same("symbolic link", model("m.safetensors"), ".onnx"), "--model", "m.safetensors")
     assert (code, "input and output are the same" in said) == (2, True)
-
-
-def test_standard_input_counts_as_an_input(tmp_path):
-    poli.write(room(), tmp_path / "a.ply")
-    before = (tmp_path / "a.ply").read_bytes()
-    with (tmp_path / "a.ply").open("rb") as file:
-        done = subprocess.run(
-            [sys.executable, "-m", "poli", "convert", "-", "a.ply"], stdin=file, cwd=tmp_path, capture_output=True, check=False
-        )
-    assert done.returncode == 2
-    assert b"input and output are the same" in done.stderr
-    assert (tmp_path / "a.ply").read_bytes() == before
 
 
 def test_poses_of_another_sequence_are_kept(run_poli):

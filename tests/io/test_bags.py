@@ -127,14 +127,6 @@ def test_a_bag_cut_in_the_middle_is_an_error_that_names_it(tmp_path, kind, share
             list(open_bag(place))
 
 
-@pytest.mark.parametrize("kind", STORES)
-def test_an_empty_file_is_not_a_bag(tmp_path, kind):
-    path, data = simple_bag(tmp_path, kind)
-    data.write_bytes(b"")
-    with pytest.raises(FormatError, match=str(path)):
-        open_bag(path)
-
-
 def test_a_wrong_message_count_is_an_error(tmp_path):
     path, data = simple_bag(tmp_path, "sqlite3")
     with sqlite3.connect(data) as database:
@@ -193,7 +185,7 @@ def test_fields_of_several_numbers_and_overlapping_ones():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"width": 4}, "need 96 bytes .* 72"),
+        ({"width": 4}, "need 96 bytes.* 72"),
         ({"height": 2}, "2 rows of 3 points"),
         ({"height": 2, "row_step": 10}, "row step 10"),
         ({"point_step": 20}, "'line' ends at byte 22 of points of 20 bytes"),

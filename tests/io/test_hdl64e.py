@@ -7,8 +7,7 @@ import poli
 from poli.beams.corrections import Spin
 from poli.errors import InputError
 from poli.io.datasets import correct_elevation, dataset, open_kitti, write_kitti
-from poli.io.datasets.hdl64e import Hdl64eReader, is_hdl64e, scan_period
-from poli.io.datasets.kitti import UNCHANGED
+from poli.io.datasets.kitti import UNCHANGED, Hdl64eReader, is_hdl64e, scan_period
 from poli.io.formats.bin import write_kitti_bin
 from poli.worlds import SENSORS, World
 from poli.worlds.drive import Drive

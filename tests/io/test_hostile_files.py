@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import poli
 from other_encodings import PCD, PLY, write_encoded
-from poli import Ellipsoids, Scan
+from poli import Scan
 from poli.errors import FormatError
 
 PCD_HEADER = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA binary\n"
@@ -44,7 +44,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_clear_error(name, tmp_path):
-    """Files that claim or inflate to gigabytes are in `tests/bombs`."""
+    """Files that claim or inflate to gigabytes are in `tests/fuzz`."""
     path = tmp_path / name
     path.write_bytes(HOSTILE[name])
     with pytest.raises(FormatError, match=name.replace(".", r"\.")):
@@ -111,18 +111,6 @@ def test_truncated_files_never_give_a_wrong_scan(sound, tmp_path_factory, data):
         np.testing.assert_allclose(scan.points, POINTS, atol=LAS_STEP)
 
 
-@settings(max_examples=150)
-@given(data=st.data())
-def test_flipped_bytes_never_crash(sound, tmp_path_factory, data):
-    name = data.draw(st.sampled_from(sorted(sound)))
-    damaged = bytearray(sound[name])
-    for _ in range(data.draw(st.integers(1, 5))):
-        damaged[data.draw(st.integers(0, min(len(damaged), 400) - 1))] = data.draw(st.integers(0, 255))
-    path = tmp_path_factory.getbasetemp() / name
-    path.write_bytes(bytes(damaged))
-    read_or_refuse(path)
-
-
 SOURCES = ["binary.pcd", "ascii.ply", "a.npy", "a.npz", "a.las"]
 ENDINGS = [".bin", ".pcd", ".ply", ".csv", ".npy", ".npz", ".las"]
 
@@ -135,11 +123,6 @@ def test_mislabeled_files_are_recognized(sound, tmp_path, source, ending):
     with pytest.raises(FormatError, match=rf"mislabeled\{ending}: .*{kind} file.*format='{kind}'"):
         poli.read(path)
     assert len(poli.read(path, format=kind)) == 50  # the remedy that the message names
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_correctly_labeled_files_are_read(sound, source):
-    assert len(poli.read(sound.folder / source)) == 50
 
 
 def test_the_format_can_be_given(sound, tmp_path):
@@ -155,11 +138,3 @@ def test_missing_files_and_folders(tmp_path):
         poli.read(tmp_path / "a.pcd")
     with pytest.raises(FormatError, match="folder"):
         poli.read(tmp_path)
-
-
-def test_a_damaged_field_is_refused(tmp_path):
-    path = tmp_path / "field.npz"
-    Ellipsoids(np.zeros((4, 3)), np.tile(np.eye(3), (4, 1, 1))).save(path)
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FormatError, match=r"field\.npz"):
-        Ellipsoids.load(path)

@@ -13,10 +13,9 @@ import poli
 from poli.cli import app
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_message
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError
 from poli.io.datasets import guess
 from poli.io.messages import decode_livox, encode_livox
-from tiny_bags import write_bag
 from tiny_livox import KINDS, PACKAGES, STAMP, STORES, livox_cloud, serialized, write_livox_bag
 
 NAMES = ("offset_time", "x", "y", "z", "reflectivity", "tag", "line")
@@ -115,18 +114,3 @@ def test_damaged_messages(tmp_path):
     write_livox_bag(tmp_path / "a.bag", "ros1", [livox_cloud("ros1", 1)], swap=lambda raw: raw[:-1])
     with pytest.raises(FormatError, match=r"a.bag: cannot be read at message 0 of 1 .*60 Livox points"):
         poli.dataset("bag", tmp_path / "a.bag")[0]
-
-
-def test_topics_of_livox_are_listed(tmp_path):
-    write_livox_bag(tmp_path / "a.bag", "ros1", [livox_cloud("ros1", 1)])
-    with pytest.raises(InputError, match=r"'/chatter' has type .*; point cloud topics: /livox/lidar"):
-        poli.dataset("bag", tmp_path / "a.bag", topic="/chatter")
-    write_bag(tmp_path / "b.bag", "ros1", clouds=1)
-    assert poli.dataset("bag", tmp_path / "b.bag").topic == "/points"
-
-
-def test_odometry_of_a_livox_bag(tmp_path):
-    write_livox_bag(tmp_path / "a.bag", "ros1", [livox_cloud("ros1", i, 3000) for i in range(3)])
-    result = CliRunner().invoke(app, ["odometry", str(tmp_path / "a.bag"), "--out", str(tmp_path / "out")])
-    assert result.exit_code == 0, result.output
-    assert len((tmp_path / "out" / "poses_tum.txt").read_text().splitlines()) == 3

@@ -12,7 +12,8 @@ import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
 from pictures import drawn_share, read_picture
 from poli.errors import FormatError, InputError, WriteError
-from poli.io.datasets import Skipped, registry, write_kitti
+from poli.io import datasets
+from poli.io.datasets import Skipped, write_kitti
 from poli.io.trajectory_files import TrajectoryWriter, read_kitti
 from poli.lidar_odometry.run_folder import read_steps
 from poli.scan import Scan
@@ -182,7 +183,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     for arguments, kind, said in [
         (["--option", "topic"], InputError, "expected KEY=VALUE"),
-        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, min_range"),
+        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, correct"),
         (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
         ([], InputError, "00, 01; pass --sequence"),
         (["--dataset", "moon"], InputError, "unknown dataset 'moon'"),
@@ -208,10 +209,10 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         seen.update(options)
         return Scans(sweeps[:1])
 
-    monkeypatch.setitem(registry._FACTORIES, "memory", factory)
-    options = "--topic /a=b --sensor 12 --option min_range=2.5 --option poses=False --option beams=16 --sequence 07"
+    monkeypatch.setitem(datasets._FACTORIES, "memory", factory)
+    options = "--topic /a=b --sensor 12 --option poses=False --option beams=16 --sequence 07"
     run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options.split())
-    assert seen == {"topic": "/a=b", "sensor": "12", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
+    assert seen == {"topic": "/a=b", "sensor": "12", "poses": False, "beams": 16, "sequence": "07"}
 
 
 # --- the picture

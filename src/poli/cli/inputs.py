@@ -224,7 +224,7 @@ class DatasetOptions:
 
     def open(self, data: Path) -> Dataset:
         """Open the dataset, with corrected beams if a calibration is given."""
-        from poli.io.datasets.registry import CalibratedDataset
+        from poli.io.datasets import CalibratedDataset
 
         opened = open_data(data, self.dataset, self.given)
         return opened if self.calibration is None else CalibratedDataset(opened, self.calibration)

@@ -22,10 +22,9 @@ from poli.densification.densify import densify_or_say, densify_records
 from poli.densification.resume import Densified, Engine, Step, Tally
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path, write_array
-from poli.io.datasets.files import open_folder, read_or_empty
+from poli.io.datasets import guess
+from poli.io.datasets.files import MANIFEST, open_folder, read_or_empty
 from poli.io.datasets.kitti import sequence_name
-from poli.io.datasets.poli_folder import MANIFEST
-from poli.io.datasets.registry import guess
 from poli.io.datasets.stamped import LAYOUT as MULRAN
 from poli.io.datasets.stamped import SENSORS, packed_layout
 from poli.io.formats import format_of, write

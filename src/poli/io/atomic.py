@@ -12,7 +12,7 @@ import secrets
 import shutil
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -29,10 +29,7 @@ try:
 except ImportError:  # Windows, where leftovers of killed processes stay
     fcntl = None
 
-Place = Path | int  # a path, or the descriptor of a stream
-
 TEMPORARY = ".poli-"  # temporary names: this prefix, 16 hexadecimal digits, and the ending of the file
-_LONGEST_ENDING = 32  # bytes; a name may have 255
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _REMEDIES = {
     errno.EACCES: "; choose another folder, or change its permissions",
@@ -71,26 +68,19 @@ def writing(path: str | os.PathLike[str], meanwhile: str | os.PathLike[str] | No
 
 
 @contextmanager
-def temporary_file(folder: Path, ending: str = "") -> Iterator[Path]:
-    """Yield the path of a new, empty file. It is removed on exit unless it has been moved."""
-    ending = ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else ""
-    with _temporary(folder, ending, lambda path: path.touch(exist_ok=False)) as path:
-        yield path
-
-
-@contextmanager
 def temporary_folder(folder: Path | None = None) -> Iterator[Path]:
     """Yield the path of a new folder that only this user can enter, in `folder` or the system's temporary folder."""
-    with _temporary(Path(gettempdir()) if folder is None else folder, "", lambda path: path.mkdir(mode=0o700)) as path:
+    with _temporary(Path(gettempdir()) if folder is None else folder) as path:
         yield path
 
 
 @contextmanager
-def _temporary(folder: Path, ending: str, create: Callable[[Path], None]) -> Iterator[Path]:
+def _temporary(folder: Path, ending: str | None = None) -> Iterator[Path]:
+    """Yield the path of a new folder, or of a new, empty file with this ending. It is removed on exit unless it has been moved."""
     _tidy_once(os.path.realpath(folder))
     while True:
-        path = folder / f"{TEMPORARY}{secrets.token_hex(8)}{ending}"
-        create(path)
+        path = folder / f"{TEMPORARY}{secrets.token_hex(8)}{ending or ''}"
+        path.mkdir(mode=0o700) if ending is None else path.touch(exist_ok=False)
         descriptor = None
         with suppress(OSError):  # another process may remove it before it is locked; some file systems have no locks
             descriptor = None if fcntl is None else _lock(path, wait=True)
@@ -165,7 +155,8 @@ def check_new_file(path: str | os.PathLike[str]) -> None:
         raise FormatError(f"{final}: this is a folder; give the name of a file")
     if final.exists() and not final.is_file():  # the rename would replace the device by a file
         raise FormatError(f"{final}: is a device or a pipe; give the name of a file")
-    _check_parent(final)
+    if not final.parent.is_dir():
+        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
@@ -173,14 +164,10 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
     final = Path(path)
     if final.is_dir():
         remove_stale(final)  # leftovers of a killed run do not make a folder non-empty
-    if final.exists() and (not final.is_dir() or any(final.iterdir())):
+    if final.is_file() or (final.is_dir() and any(final.iterdir())):
         raise FormatError(f"{final}: already exists; remove it first, or give another name")
-    _check_parent(final)
-
-
-def _check_parent(final: Path) -> None:
-    if not final.parent.is_dir():
-        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
+    if not final.is_dir():
+        check_new_file(final)
 
 
 @contextmanager
@@ -189,7 +176,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     final = Path(path)
     check_new_file(final)
     # Keep the suffix: some writers choose the format by it.
-    with writing(final), temporary_file(final.parent, final.suffix) as temporary:
+    with writing(final), _temporary(final.parent, final.suffix) as temporary:
         mode = stat.S_IMODE(temporary.stat().st_mode)  # of the user's umask
         yield temporary
         temporary.chmod(mode)  # safetensors replaces the file by one of mode 0600
@@ -214,23 +201,18 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise FormatError(str(error).replace(str(temporary), str(final))) from None
 
 
-def refuse_overwriting(out: Place, *inputs: Place, name: object = None) -> None:
-    """Raise if `out` is one of the inputs: the same path, or a symbolic or hard link to the same file or folder.
-
-    The error calls the output `name`, or by its path if `name` is None.
-    """
-    for source in inputs:
-        if same_file(out, source):
-            raise FormatError(f"{out if name is None else name}: input and output are the same; choose another output name")
+def refuse_overwriting(out: Path, *inputs: Path) -> None:
+    """Raise if `out` is one of the inputs: the same path, or a symbolic or hard link to the same file or folder."""
+    if any(same_file(out, source) for source in inputs):
+        raise FormatError(f"{out}: input and output are the same; choose another output name")
 
 
-def same_file(one: Place, other: Place) -> bool:
-    """Whether both are the same file or folder. A terminal or a pipe may be both input and output."""
+def same_file(one: Path, other: Path) -> bool:
+    """Whether both are the same file or folder."""
     try:
-        first, second = os.stat(one), os.stat(other)
+        return os.path.samefile(one, other)
     except (OSError, ValueError):  # one does not exist yet, or its name is invalid
-        return isinstance(one, Path) and isinstance(other, Path) and os.path.realpath(one) == os.path.realpath(other)
-    return (stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)) and os.path.samestat(first, second)
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write_array(path: Path, values: np.ndarray) -> None:

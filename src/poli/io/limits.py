@@ -12,7 +12,6 @@ allowed size in bytes, or as `64G`; worker processes inherit it.
 from __future__ import annotations
 
 import bz2
-import io
 import os
 import re
 import sys
@@ -57,6 +56,12 @@ def check_inflated(where: object, packed: int, inflated: int) -> None:
         )
 
 
+def check_room(where: object, what: str, count: int, width: int, left: int) -> None:
+    """Raise if a header declares more than the `left` bytes of the file can hold: `count` of these with at least `width` bytes."""
+    if count * width > left:
+        raise FormatError(f"{where}: {count} {what} need {count * width} bytes, but {left} are left; it is truncated or damaged")
+
+
 # --- Decompress the blocks of bags. rosbags does so without limits.
 
 
@@ -75,10 +80,6 @@ def inflate(data: bytes, name: str) -> bytes:
             check_inflated("a compressed block", packed, inflated)
         data = b"" if name == "lz4" else decompressor.unused_data or b""  # the others may consist of several frames
     return b"".join(pieces)
-
-
-def _inflate_chunk(name: str, data: bytes, _size: int) -> bytes:
-    return inflate(data, name)
 
 
 def _decompressor(name: str) -> Any:
@@ -112,41 +113,26 @@ def guard_rosbags() -> None:
     for name in ("bz2", "lz4"):
         rosbag1.decompressors[name] = partial(inflate, name=name)
     for name in ("lz4", "zstd"):
-        mcap.DECOMPRESSORS[name] = partial(_inflate_chunk, name)
+        mcap.DECOMPRESSORS[name] = lambda data, _size, name=name: inflate(data, name)  # type: ignore[misc]
     rosbag2.zstd = SimpleNamespace(decompress=partial(inflate, name="zstd"), open=zstd().open)  # type: ignore[assignment]
 
 
 def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Return all arrays of a numpy archive by name. Nothing is unpickled, and sizes are checked before anything is inflated."""
     path = Path(path)
-    arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-            # The sum, compared with the size of the file: members may overlap.
-            check_inflated(path, path.stat().st_size, sum(member.file_size for member in members))
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if member.compress_type not in _METHODS:
-                    raise FormatError(f"{path}: '{name}' has a compression that numpy does not use; write it with numpy.savez")
-                arrays[name] = _array(bytearray(archive.read(member)))
-    except (PoliError, MemoryError):
+        # The sum, compared with the size of the file: members may overlap.
+        check_inflated(path, path.stat().st_size, sum(member.file_size for member in members))
+        if any(member.compress_type not in _METHODS for member in members):
+            raise FormatError(f"{path}: has a compression that numpy does not use; write it with numpy.savez")
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        if any(not isinstance(array, np.ndarray) or (array.size and not array.nbytes) for array in arrays.values()):
+            raise ValueError("a member is not an array, or its entries have no bytes")
+        return arrays
+    except PoliError:
         raise
     except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
-        raise FormatError(
-            f"{path}: not a readable numpy archive ({str(error)[:200]}); it is truncated or has another format"
-        ) from None
-    return arrays
-
-
-def _array(raw: bytearray) -> np.ndarray:
-    """Return the array of a .npy file. Its header is compared with the bytes present; numpy would allocate what it declares."""
-    file = io.BytesIO(raw)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
-    if dtype.hasobject:
-        raise ValueError("it contains pickled objects, which poli never loads")
-    array: np.ndarray = np.ndarray(shape, dtype, raw, file.tell(), order="F" if fortran else "C")
-    if array.nbytes != len(raw) - file.tell() or (array.size and not array.nbytes):
-        raise ValueError("the size of an array is not that of its header")
-    return array
+        raise FormatError(f"{path}: not a readable numpy archive, or truncated ({str(error)[:200]})") from None

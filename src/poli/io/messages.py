@@ -45,10 +45,8 @@ def with_point_times(scan: Scan, unit: TimeUnit | None, where: str) -> Scan:
         raise FormatError(f"{where}: field '{name}' has {values.shape[1]} values per point; expected one time")
     seconds = _seconds(values, scan.stamp, unit)
     if seconds is None:
-        raise FormatError(
-            f"{where}: the times in field '{name}' ({values.dtype}, {values.min()} to {values.max()}) are neither offsets from the "
-            f"stamp {scan.stamp} nor close to it in {unit or 'the usual units'}; pass time_unit= (s, ms, us or ns)"
-        )
+        what = f"{values.dtype}, {values.min()} to {values.max()}, stamp {scan.stamp}"
+        raise FormatError(f"{where}: the times in field '{name}' ({what}) are ambiguous; pass time_unit= (s, ms, us or ns)")
     fields = {"time" if n == name else n: seconds if n == name else v for n, v in scan.fields.items()}
     return Scan(scan.points, fields, scan.stamp, scan.dropped)
 

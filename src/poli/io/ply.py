@@ -4,14 +4,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 
 from poli.errors import FormatError
 from poli.io.atomic import atomic_path
-
-Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
+from poli.io.limits import check_room
 
 _TYPES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
@@ -89,10 +88,10 @@ def _header(path: str | os.PathLike[str], dtype: np.dtype, count: int, comments:
     return "\n".join([*lines, "end_header", ""]).encode("ascii")
 
 
-def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
+def _read_header(file: BinaryIO, path: Path) -> tuple[str, list[_Element]]:
     if file.readline(_LONGEST_LINE).strip() != b"ply":
         raise FormatError(f"{path}: not a PLY file (its first line is not 'ply')")
-    encoding: Encoding | None = None
+    encoding = ""
     elements: list[_Element] = []
     for _ in range(_LONGEST_HEADER):
         raw = file.readline(_LONGEST_LINE)
@@ -102,7 +101,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
         try:
             match words:
                 case ["end_header"]:
-                    if encoding is None:
+                    if not encoding:
                         raise FormatError(f"{path}: the PLY header has no 'format' line")
                     return encoding, elements
                 case ["format", "ascii" | "binary_little_endian" | "binary_big_endian" as kind, _]:
@@ -124,7 +123,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
     raise FormatError(f"{path}: the PLY header is longer than {_LONGEST_HEADER} lines")
 
 
-def _read_element(file: BinaryIO, path: Path, encoding: Encoding, element: _Element) -> np.ndarray:
+def _read_element(file: BinaryIO, path: Path, encoding: str, element: _Element) -> np.ndarray:
     try:
         native = np.dtype(element.properties)
     except ValueError as error:
@@ -137,12 +136,8 @@ def read_records(file: BinaryIO, path: Path, dtype: np.dtype, count: int, ascii:
     """Read records, one per line if `ascii`, after comparing their size with that of the file: a header can declare any number."""
     left = path.stat().st_size - file.tell()
     columns = sum(int(np.prod(dtype[name].shape)) for name in dtype.names or ())
-    needed = count * (max(1, 2 * columns) if ascii else dtype.itemsize)
-    if needed > left + ascii:  # the last line may have no line feed
-        raise FormatError(
-            f"{path}: the header declares {count} records, at least {needed} bytes, but {left} are left; "
-            "the file is truncated or its header is wrong"
-        )
+    width = max(1, 2 * columns) if ascii else dtype.itemsize
+    check_room(path, "records", count, width, left + ascii)  # the last line may have no line feed
     if not ascii:
         return np.fromfile(file, dtype, count) if dtype.itemsize else np.zeros(0, dtype)
     lines = [file.readline(_LONGEST_ROW).decode("ascii", errors="replace") for _ in range(count)]

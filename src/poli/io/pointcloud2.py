@@ -66,10 +66,8 @@ def _records(cloud: PointCloud2, where: str) -> np.ndarray:  # (N,)
     needed = (height - 1) * row_step + width * point_step if count else 0
     # A point takes at least one byte; otherwise any number of points would fit into no data.
     if count and (point_step < 1 or row_step < width * point_step or needed > len(data)):
-        raise FormatError(
-            f"{where}: {height} rows of {width} points need {needed} bytes (point step {point_step}, "
-            f"row step {row_step}), but the data has {len(data)}; the message is damaged"
-        )
+        steps = f"point step {point_step}, row step {row_step}"
+        raise FormatError(f"{where}: {height} rows of {width} points ({steps}) need {needed} bytes, but there are {len(data)}")
     layout = _layout(cloud, point_step, where)
     if not count:
         return np.zeros(0, layout)

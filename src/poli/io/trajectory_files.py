@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from io import FileIO
@@ -50,7 +50,7 @@ class TrajectoryWriter:
         if self._file.closed:
             raise InputError(f"{self.path}: the writer is closed; call append before close, or inside the `with` block")
         T = check_pose(T, "T")
-        text = format_pose(T) if self._format == "kitti" else f"{_format_stamp(stamp)} {_format_quaternion_pose(T)}"
+        text = format_pose(T) if self._format == "kitti" else _format_tum(T, stamp)
         line = f"{text}\n".encode("ascii")
         try:
             if self._file.write(line) != len(line):
@@ -78,25 +78,12 @@ def read_tum(path: str | os.PathLike[str], complete: bool = True) -> tuple[np.nd
 
     `complete=False` reads a file whose last line may be truncated: a last line without a newline is skipped.
     """
-    path = Path(path)
-    stamps, values, lines = [], [], []
-    for number, words in _rows(path, None, complete):
-        try:
-            stamps.append(nanoseconds(words[0]))
-            if stamps[-1] < 0:
-                raise ValueError
-        except ValueError:
-            raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is not a stamp in seconds") from None
-        values.append(finite_numbers(path, number, words[1:], 7))
-        lines.append(number)
-    return np.array(stamps, np.int64), _poses(np.array(values).reshape(-1, 7), path, lines)
+    return _read(Path(path), 7, _seconds, None, complete)
 
 
 def read_kitti(path: str | os.PathLike[str], complete: bool = True) -> np.ndarray:  # (M, 4, 4)
     """Read the poses in file order; `complete` as in `read_tum`."""
-    rows = _rows(Path(path), None, complete)
-    values = np.array([finite_numbers(Path(path), number, words, 12) for number, words in rows]).reshape(-1, 12)
-    return rigid_poses(values, path, [number for number, _ in rows])
+    return _read(Path(path), 12, None, None, complete)[1]
 
 
 def read_stamped_poses(path: Path, columns: int, separator: str | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -104,19 +91,50 @@ def read_stamped_poses(path: Path, columns: int, separator: str | None = None) -
 
     A pose has 12 columns (3x4, row-major) or 7 (x y z qx qy qz qw). A repeated stamp must have the same pose.
     """
-    stamps, values, lines = [], [], []
-    for number, words in _rows(path, separator):
-        if not (words[0].isascii() and words[0].isdigit() and len(words[0]) < 20 and int(words[0]) < _STAMPS):
-            raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is not a stamp in integer nanoseconds")
-        stamps.append(int(words[0]))
-        values.append(finite_numbers(path, number, words[1:], columns))
-        lines.append(number)
-    poses = (_poses if columns == 7 else rigid_poses)(np.array(values).reshape(-1, columns), path, lines)
-    unique, first, of = np.unique(np.array(stamps, np.int64), return_index=True, return_inverse=True)
+    stamps, poses = _read(path, columns, _whole, separator)
+    unique, first, of = np.unique(stamps, return_index=True, return_inverse=True)
     differs = np.flatnonzero((poses != poses[first[of]]).any(axis=(1, 2)))
     if len(differs):
         raise FormatError(f"{path}: {len(differs)} stamps have two different poses, first {stamps[differs[0]]}")
     return unique, poses[first]
+
+
+def _read(
+    path: Path, columns: int, stamp: Callable[[str], int] | None, separator: str | None, complete: bool = True
+) -> tuple[np.ndarray, np.ndarray]:  # (M,) int64, (M, 4, 4)
+    """Read lines of an optional stamp, converted by `stamp`, and a pose. Comments and empty lines are skipped."""
+    try:
+        text = path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read as text: {error}") from None
+    if not complete:  # the writer was interrupted
+        text = text[: text.rfind("\n") + 1]
+    stamps, values, lines = [], [], []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.strip().split(separator)
+        if not words or not words[0] or words[0].startswith("#"):
+            continue
+        if stamp is not None:
+            try:
+                stamps.append(stamp(words.pop(0)))
+            except ValueError as error:
+                raise FormatError(f"{path}: line {number}: {error}") from None
+        values.append(finite_numbers(path, number, words, columns))
+        lines.append(number)
+    poses = (_poses if columns == 7 else rigid_poses)(np.array(values).reshape(-1, columns), path, lines)
+    return np.array(stamps, np.int64), poses
+
+
+def _seconds(word: str) -> int:
+    if (stamp := nanoseconds(word)) < 0:
+        raise ValueError(f"{word[:40]!r} is not a stamp in seconds")
+    return stamp
+
+
+def _whole(word: str) -> int:
+    if word.isascii() and word.isdigit() and len(word) < 20 and int(word) < _STAMPS:
+        return int(word)
+    raise ValueError(f"{word[:40]!r} is not a stamp in integer nanoseconds")
 
 
 def rigid_poses(values: np.ndarray, path: object, lines: Sequence[int]) -> np.ndarray:  # (K, 12) -> (K, 4, 4)
@@ -135,7 +153,7 @@ def rigid_poses(values: np.ndarray, path: object, lines: Sequence[int]) -> np.nd
     return poses
 
 
-def _poses(values: np.ndarray, path: Path, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
+def _poses(values: np.ndarray, path: object, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
     """Convert rows x y z qx qy qz qw to rigid motions."""
     length = np.linalg.norm(values[:, 3:], axis=1)
     bad = np.flatnonzero(np.abs(length - 1.0) > _RIGID)
@@ -176,32 +194,14 @@ def nanoseconds(word: str) -> int:
             return min(int(stamp.to_integral_value()), _STAMPS - 1)
     except ArithmeticError:
         pass
-    raise ValueError(f"{word[:40]!r} is not a time in seconds")
+    raise ValueError(f"{word[:40]!r} is not a stamp in seconds")
 
 
-def _rows(path: Path, separator: str | None, complete: bool = True) -> list[tuple[int, list[str]]]:
-    """Return number and words of every line, without comments and empty lines.
-
-    If not `complete`, a last line without a newline is skipped: its writer was interrupted.
-    """
-    try:
-        text = path.read_text("ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: cannot be read as text: {error}") from None
-    if not complete:
-        text = text[: text.rfind("\n") + 1]
-    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
-    return [(number, line.split(separator)) for number, line in lines if line and not line.startswith("#")]
-
-
-def _format_stamp(stamp: int | None) -> str:
+def _format_tum(T: np.ndarray, stamp: int | None) -> str:  # (4, 4)
     if stamp is None:
         raise InputError("stamp is missing; the TUM format requires one per pose, in nanoseconds")
     stamp = whole_number(stamp, "stamp", 0)
     if stamp >= _STAMPS:
         raise InputError(f"stamp is {stamp}; expected nanoseconds below 2^63")
-    return f"{stamp // _SECOND}.{stamp % _SECOND:09d}"  # integers: float64 has too few digits
-
-
-def _format_quaternion_pose(T: np.ndarray) -> str:  # (4, 4)
-    return " ".join(repr(float(v)) for v in (*T[:3, 3], *quaternion(T[:3, :3])))
+    values = " ".join(repr(float(v)) for v in (*T[:3, 3], *quaternion(T[:3, :3])))
+    return f"{stamp // _SECOND}.{stamp % _SECOND:09d} {values}"  # integers: float64 has too few digits

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from poli.configs import DensifyConfig, EstimateConfig
+from poli.configs import EstimateConfig
 from poli.densification.bags import densify_cloud
 from poli.densification.densify import densify_or_say
 from poli.ellipsoids import Ellipsoids
@@ -18,7 +18,7 @@ from poli.estimation.estimate import UP
 from poli.io.formats.numpy_files import records_from_scan
 from poli.io.messages import scan_from_cloud
 from poli.io.pointcloud2 import stamp_of_cloud
-from poli.ros.loop import CLOUD, Job
+from poli.ros.loop import Job
 from poli.ros.transport import Transport, message_type
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
@@ -77,10 +77,6 @@ class DensifyJob(Job):
     tunable = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
     _none: ClassVar = {"per_point": -1, "max_sigma": -1.0, "max_thickness": 0.0}  # parameters of ROS cannot be None
 
-    def __init__(self, transport: Transport, source: str, target: str, config: DensifyConfig) -> None:
-        self._transport, self._source, self.config = transport, source, config
-        self._out = transport.publisher(CLOUD, target)
-
     def parameters(self) -> dict[str, Any]:
         return {name: self._none.get(name) if value is None else value for name, value in super().parameters().items()}
 
@@ -117,10 +113,6 @@ class EstimateJob(Job):
 
     name = "estimate"
     tunable = ("model", "voxel", "upright", "floor")
-
-    def __init__(self, transport: Transport, source: str, target: str, config: EstimateConfig) -> None:
-        self._transport, self._source, self.config = transport, source, config
-        self._out = transport.publisher(CLOUD, target)
 
     def warm_up(self) -> None:
         estimate_scan(Scan(sphere()), replace(self.config, calibration=None))

@@ -29,6 +29,10 @@ class Job:
     config: Any
     tunable: tuple[str, ...]
 
+    def __init__(self, transport: Transport, source: str, target: str, config: Any) -> None:
+        self._transport, self._source, self.config = transport, source, config
+        self._out = transport.publisher(CLOUD, target)
+
     def parameters(self) -> dict[str, Any]:
         """Parameters that can change at runtime, with their values."""
         return {name: getattr(self.config, name) for name in self.tunable}
@@ -144,7 +148,7 @@ def serve(transport: Transport, make_job: Callable[[], Job], source: str, log_ev
                 if log_every and time.perf_counter() - last >= log_every:
                     last = time.perf_counter()
                     transport.say(f"{job.name}: {log.line() or f'no clouds on {source} since the last line'}")
-            lost = "" if stop.is_set() else transport.lost()
+            lost = "" if stop.is_set() else transport.lost
         transport.say(f"{job.name}: ending after {log.summary()}")
     finally:
         transport.close()

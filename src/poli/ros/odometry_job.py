@@ -61,7 +61,10 @@ class OdometryJob(Job):
     def process(self, cloud: Any) -> str:
         where = name_of(self._source, cloud)
         stamp = stamp_of_cloud(cloud) or self._transport.now()
-        scan = self._scan(cloud, where, stamp)
+        if self._odometry_config.deskew == "off":  # the times of the points do not matter, not even if they make no sense
+            scan = replace(scan_from_cloud(cloud, where), stamp=stamp)
+        else:
+            scan = scan_from_message(cloud, where, stamp, self._unit)
         scan = scan if self._beams is None else self._beams.apply(scan)
         warning = ""
         if self._stamp - stamp > _REWOUND * 1e9:
@@ -84,12 +87,6 @@ class OdometryJob(Job):
         sensor = self.config.sensor_frame or cloud.header.frame_id.lstrip("/") or _UNNAMED  # tf refuses a slash
         self._publish(self._transport.time(stamp), sensor, T, covariance, velocity, seconds)
         return warning or ("" if step.trusted else f"{where}: {step.status.value}: {step.note}")
-
-    def _scan(self, cloud: Any, where: str, stamp: int) -> Scan:
-        """Without deskewing, the times of the points do not matter, not even if they make no sense."""
-        if self._odometry_config.deskew == "off":
-            return replace(scan_from_cloud(cloud, where), stamp=stamp)
-        return scan_from_message(cloud, where, stamp, self._unit)
 
     def _publish(
         self, stamp: Any, sensor: str, T: np.ndarray, covariance: np.ndarray, velocity: np.ndarray, seconds: float | None

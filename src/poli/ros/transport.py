@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from abc import ABC, abstractmethod
 from array import array as byte_array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from importlib.util import find_spec
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,40 +41,30 @@ class Publisher:
     listeners: Callable[[], int]  # how many nodes have subscribed
 
 
-class Transport(Protocol):
+class Transport(ABC):
     """A node of ROS."""
 
+    time: Callable[[int], Any]  # nanoseconds as the time of a header
+    now: Callable[[], int]  # the time of ROS in nanoseconds
+    data: Callable[[np.ndarray], Any]  # (B,) uint8 as the data of a message
+    say: Callable[[str], None]  # log a line
+    warn: Callable[[str], None]  # log a warning
+    ended: Callable[[], bool]  # whether ROS has asked this node to end, or was lost
+    lost = ""  # how ROS was lost
+
+    @abstractmethod
     def subscribe(self, kind: str, topic: str, heard: Callable[[Any], None]) -> None:
         """Call `heard` for every message, from another thread. Messages that wait for it are dropped, except for the newest."""
 
+    @abstractmethod
     def publisher(self, kind: str, topic: str) -> Publisher:
         """Announce a topic."""
 
+    @abstractmethod
     def parameters(self, values: Mapping[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
         """Declare parameters. Call `change` with those set at the start, and with those set later; its PoliError refuses them."""
 
-    def time(self, stamp: int) -> Any:
-        """Return nanoseconds as the time of a header."""
-
-    def now(self) -> int:
-        """Return the time of ROS in nanoseconds."""
-
-    def data(self, array: np.ndarray) -> Any:
-        """Return (B,) uint8 as the data of a message."""
-
-    def ended(self) -> bool:
-        """Whether ROS has asked this node to end, or was lost."""
-
-    def lost(self) -> str:
-        """Return how ROS was lost, or an empty string."""
-        return ""
-
-    def say(self, text: str) -> None:
-        """Log a line."""
-
-    def warn(self, text: str) -> None:
-        """Log a warning."""
-
+    @abstractmethod
     def close(self) -> None:
         """End the node."""
 
@@ -82,11 +75,9 @@ def message_type(kind: str) -> Any:
     try:
         return getattr(import_module(f"{package}.msg"), name)
     except ImportError:
-        debian = f"python3-{package.replace('_', '-')}"
-        raise PoliError(
-            f"the ROS package {package} could not be imported; install it (ROS 1 on Debian: {debian}; ROS 2: "
-            f"ros-DISTRIBUTION-{package.replace('_', '-')})"
-        ) from None
+        debian = package.replace("_", "-")
+        names = f"ROS 1 on Debian: python3-{debian}; ROS 2: ros-DISTRIBUTION-{debian}"
+        raise PoliError(f"the ROS package {package} could not be imported; install it ({names})") from None
 
 
 def connect(name: str, ros: Ros = "auto", arguments: Sequence[str] = ()) -> Transport:
@@ -96,23 +87,15 @@ def connect(name: str, ros: Ros = "auto", arguments: Sequence[str] = ()) -> Tran
     """
     if ros == "auto":
         told = os.environ.get("ROS_VERSION")
-        ros = told if told in ("1", "2") else "2" if _can_import("rclpy") else "1"  # type: ignore[assignment]
+        ros = told if told in ("1", "2") else "2" if find_spec("rclpy") else "1"  # type: ignore[assignment]
     return (Ros1 if ros == "1" else Ros2)(name, arguments)
-
-
-def _can_import(module: str) -> bool:
-    try:
-        import_module(module)
-    except ImportError:
-        return False
-    return True
 
 
 class Ros1(Transport):
     """ROS 1, by rospy."""
 
     def __init__(self, name: str, arguments: Sequence[str] = ()) -> None:
-        if not _can_import("rospy"):
+        if find_spec("rospy") is None:
             sys.path.append(_DEBIAN)  # at the end: in front, its versions of other packages would replace those of the environment
         try:
             import rosgraph
@@ -125,7 +108,11 @@ class Ros1(Transport):
             self._pid = self._master.getPid()
         except (OSError, rosgraph.MasterException, ValueError):
             raise PoliError(f"no ROS master at {uri}: start roscore, or set ROS_MASTER_URI") from None
-        self._lost = ""
+        self.time = lambda stamp: rospy.Time(stamp // 10**9, stamp % 10**9)
+        self.now = lambda: rospy.get_rostime().to_nsec()
+        self.data = np.ndarray.tobytes
+        self.say, self.warn = partial(rospy.loginfo, "%s"), partial(rospy.logwarn, "%s")
+        self.ended = lambda: bool(self.lost) or rospy.is_shutdown()
         # Signals are handled by `serve`. rospy would otherwise raise in the middle of a cloud.
         rospy.init_node(name, argv=["poli", *arguments], disable_signals=True)
         self._stop = threading.Event()
@@ -156,42 +143,17 @@ class Ros1(Transport):
         Nothing is written to the master, which would keep it, and prefer it to the options of the next start.
         """
         self._names, self._change = frozenset(values), change
-        for name, value in self._private().items():
+        for name, value in self._ros.get_param("~", {}).items():
             if name not in self._names:
                 self.warn(f"unknown parameter ~{name}; the parameters are {', '.join(values)}")
             else:
                 change({name: value})
                 self._set[name] = value
 
-    def time(self, stamp: int) -> Any:
-        return self._ros.Time(stamp // 10**9, stamp % 10**9)
-
-    def now(self) -> int:
-        return self._ros.get_rostime().to_nsec()
-
-    def data(self, array: np.ndarray) -> bytes:
-        return array.tobytes()
-
-    def ended(self) -> bool:
-        return bool(self._lost) or self._ros.is_shutdown()
-
-    def lost(self) -> str:
-        return self._lost
-
-    def say(self, text: str) -> None:
-        self._ros.loginfo("%s", text)
-
-    def warn(self, text: str) -> None:
-        self._ros.logwarn("%s", text)
-
     def close(self) -> None:
         self._stop.set()
         self._watch.join(2.0)
-        self._ros.signal_shutdown(self._lost or "done")
-
-    def _private(self) -> dict[str, Any]:
-        found = self._ros.get_param("~", {})
-        return found if isinstance(found, dict) else {}
+        self._ros.signal_shutdown(self.lost or "done")
 
     def _ask_master(self, uri: str) -> None:
         """Watch the master, which rospy does not do, and the parameters. A restarted master does not know this node any more."""
@@ -201,14 +163,14 @@ class Ros1(Transport):
         while not self._stop.wait(_ASK_EVERY):
             try:
                 if self._master.getPid() != self._pid:
-                    self._lost = f"the ROS master at {uri} was restarted and does not know this node"
+                    self.lost = f"the ROS master at {uri} was restarted and does not know this node"
                     return
-                self._apply(self._private())
+                self._apply(self._ros.get_param("~", {}))
                 unanswered = 0
             except (OSError, rosgraph.MasterException, self._ros.ROSException, ValueError, KeyError):
                 unanswered += 1
             if unanswered >= _PATIENCE:
-                self._lost = f"the ROS master at {uri} does not answer any more"
+                self.lost = f"the ROS master at {uri} does not answer any more"
                 return
 
     def _apply(self, found: dict[str, Any]) -> None:
@@ -237,6 +199,11 @@ class Ros2(Transport):
             options = {"signal_handler_options": SignalHandlerOptions.NO}  # signals are handled by `serve`
         rclpy.init(args=["poli", *arguments], **options)
         self._node = rclpy.create_node(name)
+        self.time = lambda stamp: message_type("builtin_interfaces/Time")(sec=stamp // 10**9, nanosec=stamp % 10**9)
+        self.now = lambda: self._node.get_clock().now().nanoseconds
+        self.data = lambda array: byte_array("B", array.tobytes())  # rclpy checks every byte of any other type
+        self.say, self.warn = self._node.get_logger().info, self._node.get_logger().warning
+        self.ended = lambda: not rclpy.ok()
         self._spin = threading.Thread(target=self._receive, daemon=True)
 
     def subscribe(self, kind: str, topic: str, heard: Callable[[Any], None]) -> None:
@@ -272,24 +239,6 @@ class Ros2(Transport):
             return SetParametersResult(successful=True)
 
         self._node.add_on_set_parameters_callback(changed)
-
-    def time(self, stamp: int) -> Any:
-        return message_type("builtin_interfaces/Time")(sec=stamp // 10**9, nanosec=stamp % 10**9)
-
-    def now(self) -> int:
-        return self._node.get_clock().now().nanoseconds
-
-    def data(self, array: np.ndarray) -> Any:
-        return byte_array("B", array.tobytes())  # rclpy checks every byte of any other type
-
-    def ended(self) -> bool:
-        return not self._ros.ok()
-
-    def say(self, text: str) -> None:
-        self._node.get_logger().info(text)
-
-    def warn(self, text: str) -> None:
-        self._node.get_logger().warning(text)
 
     def close(self) -> None:
         self._ros.try_shutdown()

@@ -46,13 +46,12 @@ class BagDataset(Dataset):
         topic: str | None = None,
         stamps: Literal["header", "log"] = "header",
         time_unit: TimeUnit | None = None,
-        min_range: float = 0.0,
     ) -> None:
         if stamps not in ("header", "log"):
             raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
         check_unit(time_unit)
         self.path = Path(path)
-        self._by_header, self._unit, self.min_range = stamps == "header", time_unit, min_range
+        self._by_header, self._unit = stamps == "header", time_unit
         self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, self._reader.close)
         try:
@@ -105,13 +104,10 @@ class BagDataset(Dataset):
                 self._times.append(message[1])
             if at == row:
                 if at == self._count - 1 and next(self._messages, None) is not None:
-                    raise FormatError(
-                        f"{self.path}: {self.topic} has more messages than the {self._count} in the index; reindex the bag"
-                    )
+                    raise FormatError(f"{self.path}: {self.topic} has more messages than the {self._count} listed; reindex it")
                 return message
-        raise FormatError(
-            f"{self.path}: the index lists {self._count} messages of {self.topic}, but the bag has {self._next}; it is truncated"
-        )
+        counts = f"{self._count} messages of {self.topic} in the index, but the bag has {self._next}"
+        raise FormatError(f"{self.path}: {counts}; it is truncated")
 
     def _rewind(self, row: int) -> None:
         """Restart the pass at `row`, or at the first message if `row` is new or log times do not ascend (bags of several files)."""
@@ -127,11 +123,8 @@ class BagDataset(Dataset):
         self._stamps[row] = stamp
         if not self._by_header:  # log times may be equal, header stamps may not
             return
-        before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
-        if not before < stamp < after:
-            other = before if before >= stamp else after
-            problem = f"its stamp {stamp} and that of its neighbor, {other}, do not ascend"
-            raise FormatError(f"{where}: {problem}; pass stamps='log' to use the log times")
+        if not self._stamps.get(row - 1, stamp - 1) < stamp < self._stamps.get(row + 1, stamp + 1):
+            raise FormatError(f"{where}: its stamp {stamp} and that of its neighbor do not ascend; pass stamps='log'")
 
 
 open_bag = BagDataset
@@ -241,6 +234,5 @@ def damage(path: Path, problem: str) -> Iterator[None]:
         if isinstance(error, OSError) and is_of_the_disk(error):  # raised while a copy is written
             raise
         remedy = _KINDS[path.suffix][2] if path.suffix in _KINDS else "`ros2 bag reindex` may help"
-        raise FormatError(
-            f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is truncated, {remedy}"
-        ) from None
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise FormatError(f"{path}: {problem} ({why}); if the bag is truncated, {remedy}") from None

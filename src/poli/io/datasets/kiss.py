@@ -17,26 +17,20 @@ from poli.scan import Scan
 
 LOADERS = ("apollo", "boreas", "generic", "ncd", "nclt", "nuscenes", "ouster", "tum")
 _PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz
-# Bytes per point of headerless files. The loaders silently ignore the incomplete last point of a truncated file.
-_RECORD = {"boreas": 24, "nclt": 8}
 
 
 class KissDataset(Dataset):
     """Scans of a kiss-icp loader. Its times, fractions of a scan, are multiplied by `period` seconds. Stamps are not available."""
 
-    def __init__(self, name: str, loader: Any, poses: np.ndarray | None, period: float, record: int | None = None) -> None:
+    def __init__(self, name: str, loader: Any, poses: np.ndarray | None, period: float) -> None:
         self.name, self.poses = name, poses
-        self._loader, self._period, self._record = loader, period, record  # bytes per point
+        self._loader, self._period = loader, period
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def _scan(self, row: int) -> Scan:
         with _loader_errors(self.name, f"scan {row}"):
-            if self._record is not None:
-                file = Path(getattr(self._loader, "scans_dir", "")) / str(self._loader.scan_files[row])
-                if file.stat().st_size % self._record:
-                    raise FormatError(f"{file}: the size is not a multiple of {self._record} bytes; the file is truncated")
             item = self._loader[row]
             points, times = item if isinstance(item, tuple) else (item, ())
             points, times = np.asarray(points, np.float64).reshape(-1, 3), np.asarray(times, np.float64)
@@ -74,12 +68,9 @@ def open_kiss(
     if known is not None:
         known = np.asarray(known, np.float64)
         if known.shape != (count, 4, 4):
-            raise FormatError(
-                f"{name}: {len(known)} poses for {count} scans; they cannot be matched; pass poses=False to read the scans without "
-                "poses"
-            )
+            raise FormatError(f"{name}: {len(known)} poses for {count} scans; pass poses=False to read the scans without poses")
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
-    return KissDataset(name, found, known, period, _RECORD.get(loader))
+    return KissDataset(name, found, known, period)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,6 @@ def open_helipr(
     sensor: str = "velodyne",
     poses: bool = True,
     tolerance: float = _HELIPR_TOLERANCE,
-    min_range: float = 0.0,
 ) -> FileDataset:
     """Open one sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
 
@@ -55,7 +54,7 @@ def open_helipr(
     trajectory = read_stamped_poses(pose_files[0], 7) if poses and pose_files else None
     name = f"helipr {folder.resolve().name} {sensor.lower()}"
     read = partial(_read_helipr, sensor=sensor.lower())
-    return _stamped_dataset(name, folder / "LiDAR" / title, read, trajectory, tolerance, min_range)
+    return _stamped_dataset(name, folder / "LiDAR" / title, read, trajectory, tolerance)
 
 
 def _read_helipr(path: Path, sensor: str) -> Scan:
@@ -99,7 +98,6 @@ def open_mulran(
     sequence: str | None = None,
     poses: bool = True,
     tolerance: float = _MULRAN_TOLERANCE,
-    min_range: float = 0.0,
 ) -> FileDataset:
     """Open the Ouster OS1-64 scans of the sequence at `path` (or at `path`/`sequence`): `Ouster/<stamp>.bin` and global_pose.csv.
 
@@ -116,7 +114,7 @@ def open_mulran(
     if poses and file.is_file():
         stamps, base = read_stamped_poses(file, 12, ",")
         trajectory = stamps, base @ T_BASE_OUSTER
-    return _stamped_dataset(f"mulran {folder.resolve().name}", scans, _read_mulran, trajectory, tolerance, min_range)
+    return _stamped_dataset(f"mulran {folder.resolve().name}", scans, _read_mulran, trajectory, tolerance)
 
 
 def _read_mulran(path: Path) -> Scan:
@@ -136,13 +134,12 @@ def _stamped_dataset(
     read: Callable[[Path], Scan],
     trajectory: tuple[np.ndarray, np.ndarray] | None,  # (K,) int64 nanoseconds, ascending; (K, 4, 4)
     tolerance: float,  # seconds
-    min_range: float,
 ) -> FileDataset:
     """Pair every scan with the pose nearest to its stamp. Scans without a pose within `tolerance` are skipped and reported."""
     by_stamp = numbered_files(folder, ".bin")
     files, stamps = tuple(by_stamp.values()), tuple(by_stamp)
     if trajectory is None:
-        return FileDataset(name, files, read, stamps, min_range=min_range)
+        return FileDataset(name, files, read, stamps)
     if not tolerance >= 0.0:
         raise InputError(f"tolerance is {tolerance!r}; expected the largest time between scan and pose, in seconds")
     known, poses = trajectory
@@ -150,7 +147,7 @@ def _stamped_dataset(
     span = f"{known[0]} to {known[-1]}" if len(known) else "none"
     hint = f"increase the tolerance (scan stamps {stamps[0]} to {stamps[-1]}, pose stamps {span})"
     found = [poses[row] if row >= 0 else None for row in rows]
-    return posed_dataset(name, files, read, stamps, found, f"no pose within {tolerance:g} s", hint, min_range)
+    return posed_dataset(name, files, read, stamps, found, f"no pose within {tolerance:g} s", hint)
 
 
 def _nearest(stamps: np.ndarray, known: np.ndarray, tolerance: int) -> np.ndarray:  # (M,) int64, (K,) int64 -> (M,)

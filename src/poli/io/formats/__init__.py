@@ -58,10 +58,10 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
         start = file.read(16)
     if not start:
         raise FormatError(f"{path}: the file is empty")
-    for other in FORMATS:
-        if other.magic and start.startswith(other.magic) and other is not chosen:
-            what = f"read as {chosen.name}, but its first bytes are those of a {other.name} file"
-            raise FormatError(f"{path}: {what}; rename it or pass format={other.name!r}")
+    other = next((known.name for known in FORMATS if known.magic and start.startswith(known.magic)), chosen.name)
+    if other != chosen.name:
+        what = f"read as {chosen.name}, but its first bytes are those of a {other} file"
+        raise FormatError(f"{path}: {what}; rename it or pass format={other!r}")
     if format is None and chosen.name == "kitti":
         chosen = _choose(path, bin_layout(path))
     try:

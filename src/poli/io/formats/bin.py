@@ -6,6 +6,7 @@ coordinates are rounded to float32; rounding by more than a millimeter is an err
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,8 @@ from poli.scan import Scan
 # --- Infer the number of columns of a headerless float32 file from its values.
 #
 # With the wrong number of columns, every column contains the same mixture of x, y, z and intensity. With the right number, the
-# columns differ: heights spread less than distances, intensities are non-negative, rings are integers. The right number is the
-# one
+# columns differ: heights spread less than distances, intensities are non-negative, rings are integers. The right number is the one
 # for which the columns differ most from the pooled values. This does not depend on units or on the order of the points.
-
 
 _COLUMNS = (4, 3, 5, 6, 7)  # the likely ones first; data with 3 columns scores as high with 6, so 3 precedes 6
 _BLOCK = 840  # values; a multiple of each of _COLUMNS, so that blocks contain whole rows
@@ -45,10 +44,8 @@ def bin_layout(path: Path) -> str:
         return "nuscenes"
     others = "x y z only" if columns == 3 else f"{columns} columns of float32"
     nearest = "nuscenes" if columns == 5 else "kitti"
-    raise FormatError(
-        f"{path}: does not look like x y z intensity (KITTI) but like {others}; convert it to .npy or .pcd, or pass "
-        f"format={nearest!r} to read it that way"
-    )
+    what = f"does not look like x y z intensity (KITTI) but like {others}"
+    raise FormatError(f"{path}: {what}; convert it to .npy or .pcd, or pass format={nearest!r} to read it that way")
 
 
 def _column_count(path: Path, values: int) -> int:
@@ -92,22 +89,6 @@ _TOLERANCE = 1e-3  # meters; largest rounding error of a coordinate in float32
 _FARTHEST = 1e7  # meters; larger values are not coordinates
 
 
-def read_kitti_bin(path: Path) -> Scan:
-    return _read(path, ("intensity",))
-
-
-def read_nuscenes_bin(path: Path) -> Scan:
-    return _read(path, ("intensity", "ring"))
-
-
-def write_kitti_bin(path: Path, scan: Scan) -> None:
-    _write(path, scan, ("intensity",))
-
-
-def write_nuscenes_bin(path: Path, scan: Scan) -> None:
-    _write(path, scan, ("intensity", "ring"))
-
-
 def _read(path: Path, names: tuple[str, ...]) -> Scan:
     records = read_packed(path, np.dtype([(name, "<f4") for name in ("x", "y", "z", *names)]))
     values = records.view("<f4").reshape(-1, 3 + len(names))
@@ -118,10 +99,7 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
     held = ", ".join(names)
     for name, column in scan.fields.items():
         if name not in names or column.ndim != 1:
-            raise FormatError(
-                f"{path}: this format stores {held} only, not '{name}'; use .pcd or .npz, which store all fields, or drop it "
-                "(scan.keep, poli convert --drop)"
-            )
+            raise FormatError(f"{path}: stores {held} only, not '{name}'; use .pcd or .npz, or drop it (poli convert --drop)")
         wide = column.astype(np.float64)
         if not np.array_equal(wide.astype(np.float32).astype(np.float64), wide, equal_nan=True):
             raise FormatError(f"{path}: field '{name}' ({column.dtype}) is not exact in float32; round it, or use .pcd or .npz")
@@ -139,28 +117,21 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
         write_array(temporary, values)
 
 
+read_kitti_bin, write_kitti_bin = partial(_read, names=("intensity",)), partial(_write, names=("intensity",))
+read_nuscenes_bin, write_nuscenes_bin = partial(_read, names=("intensity", "ring")), partial(_write, names=("intensity", "ring"))
+
+
 def read_packed(path: Path, layout: np.dtype) -> np.ndarray:  # (N,) records
     """Read a file that consists of whole records. An empty file yields no records."""
-    size = path.stat().st_size
+    size, columns = path.stat().st_size, " ".join(layout.names or ())
     if size % layout.itemsize:
-        raise FormatError(
-            f"{path}: {size} bytes are not a multiple of {layout.itemsize} ({describe(layout)}); "
-            "the file is truncated or has another layout"
-        )
+        what = f"{size} bytes are not a multiple of {layout.itemsize} ({columns})"
+        raise FormatError(f"{path}: {what}; the file is truncated or has another layout")
     records = np.fromfile(path, layout)
     if len(records):
         # The file has no header to check. Bytes of another layout, read as floats, soon exceed any plausible coordinate.
         points = np.stack([records[axis] for axis in "xyz"], axis=1)
         strange = (np.abs(np.nan_to_num(points, nan=0.0)) > _FARTHEST).any(axis=1).mean()
         if strange > 0.01:
-            raise FormatError(
-                f"{path}: {strange:.0%} of the points are farther than {_FARTHEST:.0e} m; the data is not {describe(layout)}"
-            )
+            raise FormatError(f"{path}: {strange:.0%} of the points are farther than {_FARTHEST:.0e} m; the data is not {columns}")
     return records
-
-
-def describe(layout: np.dtype) -> str:
-    """Describe a layout: `x y z intensity as float32`, or `name:type` for each column if the types differ."""
-    names = layout.names or ()
-    types = {layout[name].name for name in names}
-    return f"{' '.join(names)} as {types.pop()}" if len(types) == 1 else " ".join(f"{n}:{layout[n].str[1:]}" for n in names)

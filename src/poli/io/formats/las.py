@@ -14,7 +14,7 @@ import numpy as np
 
 from poli.errors import FormatError, MissingExtra, PoliError
 from poli.io.atomic import atomic_path
-from poli.io.limits import check_inflated
+from poli.io.limits import check_inflated, check_room
 from poli.scan import Scan
 
 _CHILD = Path(__file__).with_name("laz_child.py")
@@ -30,30 +30,20 @@ def _check_header(path: Path) -> None:
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(_HEAD_4)
-    if len(head) < _HEAD or head[:4] != b"LASF":
+    minor = head[25] if len(head) >= _HEAD else 0
+    if len(head) < (_HEAD_4 if minor >= 4 else _HEAD) or head[:4] != b"LASF":
         raise FormatError(f"{path}: not a LAS file, or its header is truncated")
-    minor = head[25]
     header_size, points_at, records, kind, width, points = struct.unpack_from("<HIIBHI", head, 94)
     if minor >= 4:
-        if len(head) < _HEAD_4:
-            raise FormatError(f"{path}: the header is truncated")
         extended_at, extended, points = struct.unpack_from("<QIQ", head, 235)
-        _check_room(path, "extended records", extended, _EXTENDED, size - min(extended_at, size))
+        check_room(path, "extended records", extended, _EXTENDED, size - min(extended_at, size))
     if size < points_at or points_at < header_size:
         raise FormatError(f"{path}: the points begin at byte {points_at} of {size}; the file is truncated or damaged")
-    _check_room(path, "records", records, _RECORD, points_at - header_size)
+    check_room(path, "records", records, _RECORD, points_at - header_size)
     if kind & _COMPRESSED:
         check_inflated(path, size, points * width)
     else:
-        _check_room(path, "points", points, width, size - points_at)
-
-
-def _check_room(path: Path, what: str, count: int, width: int, left: int) -> None:
-    if count * width > left:
-        raise FormatError(
-            f"{path}: the header declares {count} {what} (at least {count * width} bytes), but only {left} bytes are left; "
-            "the file is truncated or damaged"
-        )
+        check_room(path, "points", points, width, size - points_at)
 
 
 def read_las(path: Path) -> Scan:
@@ -97,9 +87,7 @@ def write_las(path: Path, scan: Scan) -> None:
         for name, values in scan.fields.items():
             las[name] = values
             if not np.array_equal(np.asarray(las[name]).astype(values.dtype), values):
-                raise FormatError(
-                    f"{path}: LAS cannot store field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
-                )
+                raise FormatError(f"{path}: LAS cannot store field '{name}' ({values.dtype}) without loss; use .pcd or .npz")
         las.write(content, do_compress=path.suffix.lower() == ".laz")
     except (PoliError, MemoryError):
         raise

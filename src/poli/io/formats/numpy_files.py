@@ -75,9 +75,7 @@ def read_npy(path: Path) -> Scan:
     if array.dtype.names:
         return scan_from_records(np.array(array), path)
     if array.ndim != 2 or array.shape[1] not in (3, 4) or array.dtype.kind not in "fiu":
-        raise FormatError(
-            f"{path}: array of shape {array.shape} and type {array.dtype}; expected numbers of shape (N, 3) or (N, 4)"
-        )
+        raise FormatError(f"{path}: shape {array.shape} and type {array.dtype}; expected numbers of shape (N, 3) or (N, 4)")
     array = np.array(array, dtype=array.dtype.newbyteorder("="))
     return Scan(array[:, :3], {"intensity": array[:, 3]} if array.shape[1] == 4 else {})
 

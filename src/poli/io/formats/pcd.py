@@ -1,8 +1,7 @@
 """PCD files (Point Cloud Library): ascii, binary and binary_compressed."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -54,18 +53,15 @@ def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (s
     return out if to == size else damaged
 
 
-Encoding = Literal["ascii", "binary", "binary_compressed"]
-
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 _LONGEST_LINE = 65536
 _LONGEST_HEADER = 10_000  # lines, comments included
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(NamedTuple):
     dtype: np.dtype
     points: int
-    encoding: Encoding
+    encoding: str  # ascii, binary or binary_compressed
 
 
 def read_pcd(path: Path) -> Scan:
@@ -141,7 +137,7 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
             raise ValueError(f"POINTS {points}, DATA {encoding}")
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise FormatError(f"{path}: invalid PCD header: {str(error)[:120]}") from None
-    return _Header(dtype, points, encoding)  # type: ignore[arg-type]
+    return _Header(dtype, points, encoding)
 
 
 def _read_compressed(file: BinaryIO, path: Path, header: _Header) -> np.ndarray:
@@ -150,10 +146,7 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header) -> np.ndarray:
     packed_size, size = read_records(file, path, np.dtype("<u4"), 2, ascii=False).tolist()
     packed = read_records(file, path, np.dtype(np.uint8), packed_size, ascii=False)
     if size != needed or size > packed_size * _MAX_EXPANSION:
-        raise FormatError(
-            f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
-            f"in {packed_size}; the file is damaged"
-        )
+        raise FormatError(f"{path}: the compressed block has {size} bytes in {packed_size}, but the points {needed}; it is damaged")
     check_inflated(path, packed_size, size)
     data = decompress(packed, size)
     if len(data) != size:

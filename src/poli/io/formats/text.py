@@ -25,13 +25,7 @@ def read_text(path: Path) -> Scan:
     try:
         with path.open(encoding="utf-8-sig") as file:
             names, skip, separator = _look(file, path)
-        options: dict[str, Any] = {
-            "comments": "#",
-            "delimiter": separator,
-            "skiprows": skip,
-            "encoding": "utf-8-sig",
-            "quotechar": '"',
-        }
+        options: dict[str, Any] = {"delimiter": separator, "skiprows": skip, "encoding": "utf-8-sig", "quotechar": '"'}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # numpy's, about files without rows
             table = np.loadtxt(path, np.float64, ndmin=2, **options)
@@ -87,7 +81,7 @@ def _look(file: TextIO, path: Path) -> tuple[list[str], int, str | None]:
         text = line.strip()
         comment = text.startswith(("#", "//"))
         separator = next((s for s in ",;" if s in text), None)
-        words = _split(text.lstrip("#/ ") if comment else text, separator)
+        words = [word.strip().strip("\"'") for word in (text.lstrip("#/ ") if comment else text).split(separator)]
         if not words:
             continue
         if not comment and _are_numbers(words):
@@ -110,15 +104,9 @@ def _check_names(names: list[str], count: int, header: str, path: Path) -> list[
             raise FormatError(f"{path}: {count} columns; x, y and z are required")
         return [*"xyz", "intensity"] if count == 4 else [*"xyz", *(f"column_{i}" for i in range(3, count))]
     if not {*"xyz"} <= {*names} or len({*names}) != len(names) or len(names) != count:
-        header_line = header or " ".join(names)
-        raise FormatError(
-            f"{path}: the header {header_line[:80]!r} must name each of the {count} columns once, including x, y and z"
-        )
+        found = (header or " ".join(names))[:80]
+        raise FormatError(f"{path}: the header {found!r} must name each of the {count} columns once, including x, y and z")
     return names
-
-
-def _split(text: str, separator: str | None) -> list[str]:
-    return [word.strip().strip("\"'") for word in (text.split(separator) if separator else text.split())]
 
 
 def _are_numbers(words: list[str]) -> bool:
