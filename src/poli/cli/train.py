@@ -121,8 +121,6 @@ def calibrate(
     poli calibrate kitti --sequence 07 --option correct_elevation=false
     poli odometry drive.bag --topic /points --calibration beams.toml
     """
-    import numpy as np
-
     from poli.beams.calibrate import calibrate as find
     from poli.io.atomic import check_new_file
 
@@ -135,7 +133,8 @@ def calibrate(
     found, verdict = result.calibration, result.held_out
     kinds = {"field": "the field `ring`", "nearest": "clusters of elevation", "between": "knots of elevation (the beams overlap)"}
     say(f"{opened.name}: {result.scans} scans, {result.meters:.0f} m; {len(found.beams)} beams from {kinds[found.rings]}")
-    (up, out_by), low, high = (statistic(found.corrections, axis=0) for statistic in (np.mean, np.min, np.max))
+    up, out_by = found.corrections.mean(axis=0)
+    low, high = found.corrections.min(axis=0), found.corrections.max(axis=0)
     say(f"to add, on average: {up:+.3f} degrees of elevation (from {low[0]:+.3f} to {high[0]:+.3f})")
     say(f"to add, on average: {100 * out_by:+.1f} cm of range (from {100 * low[1]:+.1f} to {100 * high[1]:+.1f})")
     say(f"held out, mean robust cost of {verdict.planes} planes: {verdict.before:.4f} before, {verdict.after:.4f} after")
