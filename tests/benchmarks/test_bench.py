@@ -30,14 +30,6 @@ from benchmarks.rivals.registrars import CONTESTANTS
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
 
 
-def test_normal_errors_ignore_the_sign():
-    truth = np.tile([0.0, 0.0, 1.0], (4, 1))
-    tilted = np.array([[0, 0, 1], [0, 0, -1], [0, 1, 0], [0, np.sqrt(0.5), np.sqrt(0.5)]])
-    errors = NormalErrors.of([tilted], [truth])
-    assert errors.rmse == pytest.approx(np.sqrt((90.0**2 + 45.0**2) / 4))
-    assert errors.median == pytest.approx(22.5)
-
-
 def test_a_rival_has_the_best_setting_for_each_measure():
     result = normal_errors(MESH, 300, Options())
     rng = np.random.default_rng([0, 300])

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import cache
 from benchmarks.cache import Cache
-from benchmarks.data.drives import SimulatedDrive, ThinnedScans
+from benchmarks.data.drives import SimulatedDrive
 from benchmarks.experiments.odometry import Options, run
 from benchmarks.experiments.odometry.tables import compare_drives
 from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
@@ -108,23 +108,6 @@ def test_an_interrupted_run_is_repeated(town, tmp_path):
     path.write_text(path.read_text()[:50])
     assert kept.outcome(town, mine).poses.shape == (COUNT, 4, 4)
     json.loads(path.read_text())
-
-
-def test_the_digest_of_the_sources_changes_with_them(tmp_path):
-    (tmp_path / "a.py").write_text("x = 1\n")
-    before = cache._digest_of_sources(tmp_path)
-    assert cache._digest_of_sources(tmp_path) == before
-    (tmp_path / "a.py").write_text("x = 2\n")
-    changed = cache._digest_of_sources(tmp_path)
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert len({before, changed, cache._digest_of_sources(tmp_path)}) == 3
-
-
-def test_cached_thinned_scans_give_the_same_poses(town):
-    pytest.importorskip("small_gicp")
-    rival = contestants((0.5,), "lidar", ("GICP",))[0]
-    # Threads sum in any order, so the last digits differ between runs.
-    np.testing.assert_allclose(rival.run(town.scans).poses, rival.run(ThinnedScans(town)[0.5]).poses, atol=1e-9)
 
 
 def test_one_setting_serves_all_drives_of_a_sensor():

@@ -28,12 +28,6 @@ def test_the_share_is_of_the_missing_beams():
     assert recovered._share({"few": 0.1, "full": 0.04, "recovered": 0.5}) == "50 %"
 
 
-def test_interpolated_rows_have_times(thin):
-    dense = interpolated("hdl64e", 16, RangeInterpolation()).apply(thin)
-    assert len(dense) > len(thin)
-    assert len(dense.fields["time"]) == len(dense)
-
-
 def test_the_better_setting_of_the_times_counts(monkeypatch, tmp_path):
     errors = {RAW: (0.35, 0.3), POLI: (0.2, 0.4), INTERPOLATION: (0.25, 0.25), FULL: (0.1, 0.2)}
 

@@ -118,13 +118,6 @@ def test_a_pivot_shows_means_bold_bests_and_dashes_for_missing_values():
     assert reverse.render(RECORDS[:3]) == (["drive", "y", "x"], [["a", "5.00", "**40.0**"]])
 
 
-def test_the_best_of_a_column_is_chosen_within_a_group():
-    columns = [Column("RPE", "{meters:cm}", lowest="meters"), Column("seed", "{seed}")]
-    table = Table([Column("drive", "{drive}"), Column("method", "{method}")], columns, among="{drive}")
-    _, rows = table.render(RECORDS[2:5] + [{"drive": "b", "method": "w", "meters": 0.01, "seed": 3}])
-    assert [row[2] for row in rows] == ["5.00", "2.00", "-", "**1.00**"]
-
-
 def test_values_that_print_equal_are_equal():
     records = [{"row": "r", "way": way, "success": value} for way, value in (("a", 66.66), ("b", 66.67), ("c", 50.0))]
     table = Table([Column("row", "{row}")], across="way", cell="{success:.1f}", highest="success", digits=1)
@@ -156,8 +149,3 @@ def test_a_report_is_written_as_markdown_json_and_plots(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "tea.json").read_text() == (tmp_path / "copy.json").read_text()
     for name in plots:
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_page_of_benchmarks_lists_all_experiments():
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert {name for name in NAMES if f"python -m benchmarks {name} " in page} == set(NAMES)

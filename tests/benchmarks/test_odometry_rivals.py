@@ -55,20 +55,6 @@ def test_a_recording_is_the_drive_bit_for_bit(town, beams, keep):
         np.testing.assert_array_equal(read, made.points)
 
 
-def test_a_recording_is_reused_and_remade_for_another_count(beams, tmp_path):
-    def modified():
-        return (tmp_path / "campus_small" / "dataset.json").stat().st_mtime_ns
-
-    first = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
-    made = modified()
-    again = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
-    assert modified() == made
-    np.testing.assert_array_equal(first.scans[1], again.scans[1])
-    longer = next(simulated_sequences((beams,), ("campus",), 3, keep=tmp_path))
-    assert modified() != made
-    assert len(longer.scans) == len(longer.poses) == 3
-
-
 def test_a_short_route_gives_fewer_scans(tmp_path):
     slow = tmp_path / "slow.txt"
     slow.write_text("# steps 8\n# rate 0.1\n-10\n")

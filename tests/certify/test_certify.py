@@ -107,17 +107,6 @@ def test_exact_matches_give_the_exact_pose(rng):
         np.testing.assert_allclose(pose.T_target_source, p.T_target_source, atol=1e-9)
 
 
-def test_isotropic_weights_give_the_closed_form(rng):
-    """Umeyama's solution by singular values."""
-    p = random_problem(rng, 30, condition=1.0, noise=5.0)
-    pose = solve(p.source, p.target, np.tile(np.eye(3), (30, 1, 1)))
-    A = (p.target - p.target.mean(0)).T @ (p.source - p.source.mean(0))
-    U, _, Vt = np.linalg.svd(A)
-    R = U @ np.diag([1, 1, np.linalg.det(U @ Vt)]) @ Vt
-    np.testing.assert_allclose(pose.T_target_source[:3, :3], R, atol=1e-10)
-    np.testing.assert_allclose(pose.T_target_source[:3, 3], p.target.mean(0) - R @ p.source.mean(0), atol=1e-9)
-
-
 def test_point_to_plane_weights(rng):
     """Weights of rank one are fine as long as together they constrain the pose."""
     T, source = random_pose(rng), rng.standard_normal((40, 3))

@@ -37,22 +37,6 @@ def test_degenerate_and_bad_input_is_named(source, target, information, kind, sa
         solve(source, target, information)
 
 
-CORNERS = np.array([[x, y, z] for x in (-1.0, 1) for y in (-1.0, 1) for z in (-1.0, 1)])
-
-
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        (CORNERS, -CORNERS),  # a mirror image: half turns about any axis are equally good
-        (CORNERS, 0 * CORNERS),  # all targets in one place
-        (CLOUD, CLOUD * [1.0, 0, 0]),  # targets on a line
-    ],
-)
-def test_a_continuum_of_equal_poses_is_refused(source, target):
-    with pytest.raises(DegenerateError, match="rotation about"):
-        solve(source, target, np.tile(np.eye(3), (len(source), 1, 1)))
-
-
 @pytest.mark.parametrize("value", [1e308, 1e160, 1e-200])
 def test_sizes_that_overflow_are_refused(value):
     with pytest.raises(InputError, match="choose other units"):
@@ -60,12 +44,6 @@ def test_sizes_that_overflow_are_refused(value):
     if value > 1:
         with pytest.raises(InputError, match="choose other units"):
             solve(np.full((5, 3), value), CLOUD, EYES)
-
-
-@pytest.mark.parametrize("bad", [[["a", "b", "c"]] * 5, [[1.0, 2.0], [1.0]], CLOUD + 1j])
-def test_non_numeric_input_is_named(bad):
-    with pytest.raises(InputError, match="source: expected an array of real numbers"):
-        solve(bad, CLOUD, EYES)
 
 
 @pytest.mark.parametrize("covariance", [np.eye(5), np.zeros((6, 6)), -np.eye(6), np.full((6, 6), np.nan), np.triu(np.ones((6, 6)))])

@@ -1,13 +1,10 @@
 """Attacks on the terminal by names and contents that are printed. Each row is one attack."""
 
-import io
 import json
 import warnings
-from pathlib import Path
 
 import pytest
 
-import poli
 from attack_tools import (
     NASTY,
     PCA,
@@ -23,7 +20,6 @@ from attack_tools import (
     scan,
     text,
 )
-from poli.cli.output import Bars, busy, track
 from poli.errors import printable
 
 pytestmark = posix
@@ -77,38 +73,7 @@ def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
         assert "owned" in said
 
 
-def test_progress_bars_show_names_verbatim(monkeypatch):
-    import rich
-    from rich.console import Console
-
-    stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=200)
-    monkeypatch.setattr(rich, "get_console", lambda: console)
-    with busy(NASTY):
-        pass
-    with Bars("a") as bar:
-        bar.add_task(NASTY, total=1)
-    assert list(track([1], NASTY)) == [1]
-    said = stream.getvalue()
-    assert said.count("owned") >= 3
-    for attack in ("\x1b]0;", "\x1b[2J", "\x9b", "\u202e", "\x07", "\x7f"):
-        assert attack not in said
-    assert "[red]:skull:" in said  # neither markup nor a picture
-
-
-@pytest.mark.parametrize("text", ["ä ° 東京 ✓", "plain", ""])
-def test_text_stays_text(text):
-    assert printable(text) == text
-
-
 def test_all_control_characters_are_escaped():
     for code in (*range(32), *range(127, 160), 0x200E, 0x202A, 0x202E, 0x2028, 0x2066, 0xFEFF, 0xD800, 0xDC80, 0xE0001):
         assert printable(f"a{chr(code)}b").isprintable(), hex(code)
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"
-
-
-def test_commands_print_through_one_module():
-    for file in (Path(poli.__file__).parent / "cli").glob("*.py"):
-        text = file.read_text(encoding="utf-8").replace("Console(highlight=False).print(", "")
-        for way in ("typer.echo", "typer.secho", "print(", "rich.progress import track"):
-            assert file.name == "output.py" or way not in text, (file.name, way)

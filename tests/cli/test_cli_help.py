@@ -30,11 +30,6 @@ def render(path, width="200"):
     return result.output
 
 
-def test_the_walk_finds_all_commands():
-    assert {("estimate",), ("densify",), ("odometry",), ("register",)} <= VERBS.keys()
-    assert {(), ("node",)} == COMMANDS.keys() - VERBS.keys()
-
-
 @pytest.mark.parametrize("path", VERBS, ids=" ".join)
 def test_every_command_has_examples_on_separate_lines(path):
     lines = [line.strip() for line in render(path).splitlines()]
@@ -61,9 +56,3 @@ def test_every_command_has_the_common_options(path):
     assert {"--quiet", "--debug"} <= options
     if " ".join(path) in WITH_RESULTS:
         assert "--json" in options
-
-
-def test_poli_alone_shows_help_with_the_exit_codes():
-    text = " ".join(render(()).split())
-    for said in ("Exit codes: 0", "130 Ctrl-C", "--install-completion", "--show-completion", "--version"):
-        assert said in text

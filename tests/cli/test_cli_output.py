@@ -12,16 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import poli
-from poli.cli import app, main
+from poli.cli import main
 from poli.cli.output import as_json
 from poli.estimation.estimate import shipped_models
-from poli.io.datasets import dataset_names, write_kitti
+from poli.io.datasets import write_kitti
 from poli.scan import Dropped, Scan
-from poli.worlds import SENSORS
-from poli.worlds.places import PLACES
 from poli.worlds.shapes import procedural_mesh
 from tiny_scans import room
 
@@ -136,15 +133,6 @@ def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
     call("estimate", "-", "-o", "pipe.npz", stdin=Path(f"scan{ending}").read_bytes())
     file, pipe = (poli.Ellipsoids.load(name) for name in ("file.npz", "pipe.npz"))
     np.testing.assert_array_equal(file.covariances, pipe.covariances)
-
-
-def test_a_pcd_without_its_first_comment_and_an_explicit_format(call):
-    poli.write(room(), "scan.pcd")
-    bare = Path("scan.pcd").read_bytes().split(b"\n", 1)[1]
-    assert b"300 ellipsoids" in call("estimate", "-", "f.npz", stdin=bare)[0]
-    rows = np.zeros((80, 5), "<f4")  # as bytes they could be KITTI, too
-    rows[:, :3] = room(80).points
-    assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
 
 
 @pytest.mark.parametrize("ending", [".pcd", ".csv"])
@@ -279,22 +267,3 @@ def test_tab_completes_known_values():
     assert "--voxel" in completions("estimate", "--vo")
     assert set(completions("estimate", "--model", "")) == {*shipped_models(), "pca"}
     assert set(completions("densify", "--order", "")) == {"originals", "time"}
-
-
-def test_all_completions_are_known_values():
-    found = {}
-    verbs = dict(typer.main.get_command(app).commands)
-    verbs |= {f"node {job}": command for job, command in verbs["node"].commands.items()}
-    for verb, command in verbs.items():
-        for parameter in getattr(command, "params", ()):
-            if parameter._custom_shell_complete:
-                found[verb, parameter.name] = {item.value for item in parameter._custom_shell_complete(None, parameter, "")}
-    assert found["simulate", "place"] == set(PLACES)
-    assert found["simulate", "sensor"] == set(SENSORS)
-    assert found["models", "name"] == set(shipped_models())
-    assert found["odometry", "dataset"] == {"auto", *dataset_names()}
-    assert found["densify", "dataset"] == {"auto", "bag", "kitti", "helipr", "mulran", "poli", "folder"}
-    assert found["export", "model"] == found["adapt", "model"] == set(shipped_models())
-    for verb in ("node densify", "node estimate", "node odometry", "densify", "odometry"):
-        assert found[verb, "model"] == {*shipped_models(), "pca"}, verb
-    assert {"kitti", "pcd", "ply"} <= found["register", "format"] == found["estimate", "format"]

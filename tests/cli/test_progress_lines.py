@@ -4,12 +4,10 @@ import json
 import re
 
 import pytest
-from rich.progress import ProgressSample, Task, TaskID
 from typer.testing import CliRunner
 
 from poli.cli import app
 from poli.cli import output as progress_lines
-from poli.cli.output import track
 
 _LINE = r"run: (\d+)/6 \(\d+ %\), [\d:]+ elapsed.*loss"
 
@@ -44,19 +42,3 @@ def test_json_stays_alone_on_standard_output(trained):
     said = trained("--json")
     assert "elapsed" in said.stderr
     assert json.loads(said.stdout)["model"].endswith("model.safetensors")
-
-
-def test_odometry_before_adapting_reports_too(monkeypatch, capsys):
-    monkeypatch.setattr(progress_lines, "PERIOD", 0.0)
-    assert list(track(range(3), "odometry of drive")) == [0, 1, 2]
-    assert "odometry of drive: 3/3 (100 %)" in capsys.readouterr().err
-
-
-def test_lines_say_what_is_known():
-    task = Task(TaskID(0), "loss 1", 400, 100, lambda: 4000.0)
-    task.start_time = 3639.0
-    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 0:06:01 elapsed, loss 1"
-    task._progress.extend([ProgressSample(3990.0, 0.0), ProgressSample(4000.0, 10.0)])
-    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 0:06:01 elapsed, about 0:05:00 left, loss 1"
-    unknown = Task(TaskID(0), "loss 1", None, 3, lambda: 0.0)
-    assert progress_lines.line("loss 1", unknown) == "loss 1: 3"

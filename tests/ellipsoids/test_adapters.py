@@ -1,6 +1,5 @@
 """Fields converted to other libraries' types, and other libraries' clouds as scans."""
 
-import subprocess
 import sys
 from array import array
 from types import SimpleNamespace
@@ -23,15 +22,6 @@ def library(name, extra):
 
 
 # --- exporting fields
-
-
-def test_open3d_gets_points_normals_and_covariances(rng):
-    library("open3d", "adapters")
-    field = random_field(rng, 40)
-    cloud = field.to_open3d()
-    np.testing.assert_array_equal(np.asarray(cloud.points), field.means)
-    np.testing.assert_array_equal(np.asarray(cloud.normals), field.normals)
-    np.testing.assert_array_equal(np.asarray(cloud.covariances), field.covariances)
 
 
 def test_open3d_registers_by_the_covariances_of_the_field():
@@ -131,15 +121,6 @@ def test_a_missing_library_is_named(rng, monkeypatch, module, method, extra):
         getattr(random_field(rng, 3), method)()
 
 
-def test_fields_import_no_other_library():
-    code = (
-        "import sys, numpy as np, poli, poli.ellipsoids.adapters\n"
-        "field = poli.pca(np.random.default_rng(0).normal(size=(50, 3))); field.normals\n"
-        "print([m for m in ('open3d', 'small_gicp', 'torch', 'rerun', 'trimesh') if m in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-
-
 # --- importing clouds
 
 
@@ -155,16 +136,6 @@ def test_open3d_clouds_are_scans(rng):
     np.testing.assert_array_equal(poli.pca(cloud, k=8).covariances, poli.pca(points, k=8).covariances)
     with pytest.raises(InputError, match="source holds 0 points"):
         poli.register(open3d.geometry.PointCloud(), cloud)
-
-
-def test_trimesh_clouds_and_meshes_are_scans(rng):
-    trimesh = pytest.importorskip("trimesh", reason="trimesh is not installed: pip install trimesh")
-    points = rng.standard_normal((50, 3))
-    np.testing.assert_array_equal(points_of(trimesh.PointCloud(points)), points)
-    box = trimesh.creation.box()
-    scan = Scan.of(box)
-    np.testing.assert_array_equal(scan.points, np.asarray(box.vertices))
-    assert type(scan.points) is np.ndarray  # not trimesh's array type, which tracks changes
 
 
 def test_pyvista_clouds_are_scans(rng):

@@ -8,7 +8,7 @@ from scipy import linalg, stats
 
 from oracles import random_covariances, random_field, random_pose, seeds
 from poli import Ellipsoids
-from poli.errors import DegenerateError, InputError
+from poli.errors import DegenerateError
 
 
 def flat_field() -> Ellipsoids:
@@ -131,11 +131,3 @@ def test_samples_depend_only_on_the_seed(rng):
 def test_flat_ellipsoids_can_be_sampled():
     samples = flat_field().sample(100, max_sigma=1.0)
     assert np.abs(samples[100:, 2]).max() == 0.0
-
-
-@pytest.mark.parametrize(
-    "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "max_sigma": -1.0}, {"per_point": 1, "mode": "x"}]
-)
-def test_bad_sampling_arguments_are_named(rng, bad):
-    with pytest.raises(InputError, match=list(bad)[-1]):
-        random_field(rng).sample(**bad)

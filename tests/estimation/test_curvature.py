@@ -18,7 +18,7 @@ from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")
-from poli.train.config import PairConfig, TrainConfig, read_config  # noqa: E402
+from poli.train.config import TrainConfig, read_config  # noqa: E402
 from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
@@ -162,15 +162,6 @@ def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path)
     assert not Ellipsoids.load(tmp_path / "field.ply").has_curvature
 
 
-def test_a_field_without_curvature_says_so(tmp_path):
-    for field in (poli.pca(sphere(100, 1.0), k=8), poli.estimate(sphere(100, 1.0), model="objects", curvature=False)):
-        assert not field.has_curvature
-        with pytest.raises(InputError, match="no curvature"):
-            field.curvatures  # noqa: B018
-        field.save(tmp_path / "field.npz")
-        assert not Ellipsoids.load(tmp_path / "field.npz").has_curvature
-
-
 def test_damaged_curvature_in_a_file_is_refused(tmp_path):
     poli.estimate(sphere(100, 1.0), model="objects").save(tmp_path / "field.npz")
     arrays = dict(np.load(tmp_path / "field.npz"))
@@ -255,11 +246,3 @@ def test_chords_make_a_ball_a_quadric_at_any_distance():
     assert left[2] > left[3] + 1.0
     noisy = near + 0.1 * torch.randn(near.shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     np.testing.assert_allclose(residuals(chords(noisy), 16)[0, [1, 3]], np.log(0.1) + 2.5, atol=0.5)
-
-
-def test_settings_of_wider_curvature_are_checked():
-    for width, wide in ((0, (4,)), (6, (4, 4)), (6, (0,))):
-        with pytest.raises(InputError, match="curvature_wide"):
-            Architecture(curvature=width, curvature_wide=wide)
-    with pytest.raises(InputError, match="zoom"):
-        PairConfig(zoom=0.5)

@@ -62,12 +62,6 @@ def test_dense_sparse_and_wrong_units_warn_once_with_the_remedy(scan):
     assert complaints(poli.estimate, cloud * 1000.0, warn=False) == []
 
 
-def test_the_warning_points_at_the_caller(scan):
-    with pytest.warns(DensityWarning) as caught:
-        poli.estimate(scan.points * 0.01)
-    assert [w.filename for w in caught] == [__file__]
-
-
 def test_the_remedy_helps(scan):
     """Points scattered around each return, about 1 cm apart: too dense as they are, fine after following the warning."""
     rng = np.random.default_rng(0)
@@ -143,16 +137,6 @@ def test_map_coordinates_are_distinguished_from_sensor_coordinates(scan):
         poli.estimate(cloud * 1000.0, warn=True)  # millimeters: far, but in all directions
     with pytest.raises(InputError, match=r"points lie 53\d\d km from the origin; subtract the sensor's position first"):
         voxel_downsample(cloud + position, 0.5)
-
-
-def test_the_torch_backend_warns_the_same(scan):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
-    from poli.train.device import estimate
-
-    cloud = voxel_downsample(scan, 0.5).points * 1000.0
-    (by_torch,), (by_kernels,) = complaints(estimate, cloud), complaints(poli.estimate, cloud)
-    assert measured(by_torch) == pytest.approx(measured(by_kernels), rel=0.1)
-    assert complaints(estimate, cloud, warn=False) == []
 
 
 def test_the_command_line_warns_in_one_line(scan, tmp_path, capsys):

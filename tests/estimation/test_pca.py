@@ -8,7 +8,6 @@ from scipy.spatial import cKDTree
 
 import poli
 from oracles import random_pose, seeds
-from poli import Scan
 from poli.errors import InputError
 from poli.worlds import SENSORS, scan_of
 
@@ -112,37 +111,12 @@ def test_bad_arguments_are_named(arguments, says):
         poli.pca(np.eye(3), **arguments)
 
 
-def test_fewer_than_three_points_give_balls_as_large_as_the_spacing(rng):
-    points = rng.standard_normal((2, 3))
-    spacing = np.linalg.norm(points[1] - points[0])
-    np.testing.assert_allclose(poli.pca(points).covariances, np.tile(spacing**2 * np.eye(3), (2, 1, 1)))
-    np.testing.assert_array_equal(poli.pca(points[:1]).covariances, np.zeros((1, 3, 3)))
-
-
-@pytest.mark.parametrize("k", [1, 2])
-def test_k_below_three_has_no_plane(rng, k):
-    with pytest.raises(InputError, match=f"k is {k}; expected a whole number of at least 3"):
-        poli.pca(rng.standard_normal((20, 3)), k=k)
-
-
 def test_a_field_is_independent_of_the_callers_arrays(rng):
     points = rng.standard_normal((20, 3))
     field = poli.pca(points)
     before = field.means.copy()
     points[:] = np.nan
     np.testing.assert_array_equal(field.means, before)
-
-
-def test_bad_points_are_named():
-    with pytest.raises(InputError, match="holds 0 points"):
-        poli.pca(np.zeros((0, 3)))
-    with pytest.raises(InputError, match="not finite"):
-        poli.pca(np.array([[np.nan, 0, 0]]))
-
-
-def test_scans_are_accepted(rng):
-    points = rng.standard_normal((50, 3)).astype(np.float32)
-    np.testing.assert_array_equal(poli.pca(Scan(points)).covariances, poli.pca(points).covariances)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

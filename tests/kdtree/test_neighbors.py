@@ -62,27 +62,11 @@ def test_within(points, radius):
         assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbors)
 
 
-def test_within_of_other_points(rng):
-    points, queries = rng.standard_normal((300, 3)), rng.standard_normal((40, 3))
-    starts, indices = KDTree(points).within(0.7, queries)
-    for i, neighbors in enumerate(cKDTree(points).query_ball_point(queries, 0.7)):
-        assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbors)
-
-
 def test_no_precision_is_lost_far_from_the_origin(rng):
     """UTM coordinates: the same neighbors as near the origin, up to their millimeter grid."""
     points = np.round(rng.uniform(-50, 50, (2000, 3)), 3)
     near, far = KDTree(points).nearest(8), KDTree(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
     np.testing.assert_allclose(far[0], near[0], atol=1e-8)
-
-
-def test_the_answer_does_not_depend_on_threads(rng, monkeypatch):
-    points = rng.standard_normal((5000, 3))
-    many = KDTree(points).nearest(12)
-    monkeypatch.setenv("POLI_NUM_THREADS", "1")
-    one = KDTree(points).nearest(12)
-    for a, b in zip(many, one, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_many_threads_share_one_index(rng):

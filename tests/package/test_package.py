@@ -85,7 +85,3 @@ def test_every_public_name_resolves():
     for name in poli.__all__:
         assert getattr(poli, name) is not None
     assert set(dir(poli)) == set(poli.__all__)
-
-
-def test_unknown_names_fail_as_python_expects():
-    assert not hasattr(poli, "no_such_name")

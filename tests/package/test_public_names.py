@@ -9,20 +9,13 @@ import pytest
 
 import poli
 from poli.cli.commands import in_options
-from poli.configs import RegisterConfig, preset_names
+from poli.configs import RegisterConfig
 from poli.errors import DegenerateError, InputError
-from poli.registration import PRESETS
 
 CONFIGURED = {
     poli.densify: poli.DensifyConfig, poli.odometry: poli.OdometryConfig, poli.gicp: poli.GicpConfig,
     poli.calibrate: poli.CalibrateConfig, poli.register: RegisterConfig,
 }  # fmt: skip
-
-
-def test_every_public_name_exists():
-    assert {"voxel_downsample", "gicp", "Odometer", "DensifyConfig", "OdometryConfig", "GicpConfig", "ScanPreset"} <= set(dir(poli))
-    for name in poli.__all__:
-        assert getattr(poli, name) is not None
 
 
 @pytest.mark.parametrize("function", CONFIGURED, ids=lambda f: f.__name__)
@@ -36,10 +29,6 @@ def test_keywords_are_the_fields_of_the_configuration_with_their_defaults(functi
     assert keywords.items() >= defaults.items()
     for name in keywords:
         assert f"\n        {name}: " in function.__doc__, f"{name} is not documented"
-
-
-def test_the_presets_are_known():
-    assert preset_names() == ["auto", "objects", *PRESETS]
 
 
 def test_a_keyword_overrides_the_configuration(rng):

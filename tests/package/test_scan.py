@@ -33,11 +33,6 @@ def test_precision_is_kept(rng):
     np.testing.assert_array_equal(Scan(far).points, far)
 
 
-def test_a_scan_converts_to_an_array(rng):
-    points = rng.standard_normal((4, 3))
-    np.testing.assert_array_equal(np.asarray(Scan(points)), points)
-
-
 def test_transform(rng):
     points, T = rng.standard_normal((4, 3)), random_pose(rng)
     np.testing.assert_allclose(Scan(points).transform(T).points, points @ T[:3, :3].T + T[:3, 3])

@@ -9,7 +9,7 @@ from oracles import random_pose
 from poli import certify, se3
 
 torch = pytest.importorskip("torch")
-from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss, whitening  # noqa: E402
+from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # noqa: E402
 
 COUNT = 12
 
@@ -39,12 +39,6 @@ def terms(kind, matches, L, frames, **options):
 def covariances(L, frames):
     factor = (frames @ L).numpy()
     return factor @ np.swapaxes(factor, -1, -2)
-
-
-def test_whitening_squares_to_the_inverse_covariance():
-    _, L, frames = problem(0)
-    A = whitening(L, frames).numpy()
-    np.testing.assert_allclose(np.swapaxes(A, -1, -2) @ A, np.linalg.inv(covariances(L, frames)), rtol=1e-9)
 
 
 def test_known_pose_loss_is_the_gaussian_likelihood():

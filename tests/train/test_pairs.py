@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.worlds.shapes import procedural_mesh
 
@@ -82,11 +81,3 @@ def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     assert np.mean([both.pick(rng) is other for _ in range(400)]) == pytest.approx(0.25, abs=0.07)
     assert MeshPool((), (other,), 0.0).pick(rng) is other
     assert MeshPool((MESH,), (), 1.0).pick(rng) is MESH
-
-
-@pytest.mark.parametrize(
-    "options", [{"points": (8,)}, {"points": ()}, {"partners": 0}, {"max_distance": 0.0}, {"partner_density": 0.5}]
-)
-def test_impossible_settings_are_refused(options):
-    with pytest.raises(InputError, match="pairs"):
-        PairConfig(**options)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.scan import Scan
 from poli.se3 import so3_exp
@@ -258,19 +257,3 @@ def test_the_visibility_prior_prefers_normals_along_the_ray():
         )
     assert losses[0] < losses[1] - 0.5
     assert losses[1] == pytest.approx(losses[2])
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"places": ("moon",)}, "places"),
-        ({"sensors": ("eye",)}, "sensors"),
-        ({"worlds": 0}, "nothing to train on"),
-        ({"points": 3}, "points"),
-        ({"voxels": (0.0,)}, "voxels"),
-        ({"blind": 0.9}, "blind"),
-    ],
-)
-def test_inconsistent_configurations_are_refused(change, says):
-    with pytest.raises(InputError, match=says):
-        ScanConfig(**change)

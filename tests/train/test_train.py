@@ -117,13 +117,6 @@ def test_the_calibration_can_be_scaled(tmp_path):
         replace(config, calibration_scale=0.0)
 
 
-def test_the_curve_is_drawn(tmp_path):
-    from poli.viewer.plots import draw_curve
-
-    train(read_config(tiny(tmp_path, 8)), tmp_path / "run")
-    assert draw_curve(tmp_path / "run").read_bytes().startswith(b"\x89PNG")
-
-
 def test_another_configuration_does_not_continue_a_run(tmp_path):
     config = read_config(tiny(tmp_path, 4))
     train(config, tmp_path / "run")

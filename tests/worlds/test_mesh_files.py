@@ -131,11 +131,6 @@ def test_hostile_mesh_files_are_refused_by_name_and_cheaply(tmp_path, name: str)
         tracemalloc.stop()
 
 
-def test_a_missing_mesh_file_is_named(tmp_path) -> None:
-    with pytest.raises(FormatError, match=r"none\.ply"):
-        read_mesh(tmp_path / "none.ply")
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "binary_little_endian", "binary_big_endian"])
 @given(cut=st.integers(0, 700), flip=st.integers(0, 700), value=st.integers(0, 255))
 def test_damaged_ply_meshes_give_a_mesh_or_our_error(tmp_path_factory, encoding: str, cut: int, flip: int, value: int) -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from poli.errors import InputError
 from poli.worlds.places import PLACES, Label, Place, make_place
 from poli.worlds.places.curves import NearestOnLine
 
@@ -112,11 +111,6 @@ def test_places_are_determined_by_the_seed() -> None:
         np.testing.assert_array_equal(a.triangles, b.triangles)
         np.testing.assert_array_equal(a.route, b.route)
     assert first.triangles.shape != other.triangles.shape
-
-
-def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"moon.*town.*hall"):
-        make_place("moon", 0)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 500])
