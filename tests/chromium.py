@@ -1,20 +1,19 @@
-"""A headless Chromium, driven by the DevTools protocol over two pipes without other packages, and a reader of its screenshots."""
+"""A headless Chromium, driven by the DevTools protocol over two pipes without other packages."""
 
 import base64
 import fcntl
+import io
 import json
 import os
 import select
 import shutil
 import signal
-import struct
 import tempfile
-import zlib
 from contextlib import suppress
 
-import numba
 import numpy as np
 import pytest
+from PIL import Image
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -99,7 +98,7 @@ class Tab:
         self.run("new Promise(done => { const look = () => poliView.settled ? done() : requestAnimationFrame(look); look(); })")
 
     def screenshot(self):  # (H, W, 3) uint8
-        return read_png(self.screenshot_bytes())
+        return np.asarray(Image.open(io.BytesIO(self.screenshot_bytes())).convert("RGB"))
 
     def screenshot_bytes(self):
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
@@ -109,49 +108,6 @@ class Tab:
 
     def reported(self, *methods):
         return [event["params"] for event in self.events if event.get("method") in methods]
-
-
-def read_png(data):  # -> (H, W, 3) uint8
-    """Read PNG files as browsers write them: 8 bits, RGB or RGBA, not interlaced."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, packed = 8, b""
-    while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        body = data[at + 8 : at + 8 + length]
-        if kind == b"IHDR":
-            width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", body)
-            assert (depth, interlaced) == (8, 0)
-            channels = {2: 3, 6: 4}[color]
-        if kind == b"IDAT":
-            packed += body
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + width * channels)
-    return _unfilter(rows, channels).reshape(height, width, channels)[..., :3]
-
-
-@numba.njit
-def _unfilter(rows, channels):
-    """Undo the filters: each byte is stored as its difference from a prediction by its left, upper and upper left neighbors."""
-    out = np.zeros((len(rows), rows.shape[1] - 1), np.uint8)
-    for row in range(len(rows)):
-        kind = rows[row, 0]
-        for i in range(out.shape[1]):
-            left = np.int64(out[row, i - channels]) if i >= channels else 0
-            up = np.int64(out[row - 1, i]) if row else 0
-            corner = np.int64(out[row - 1, i - channels]) if row and i >= channels else 0
-            guess = 0
-            if kind == 1:
-                guess = left
-            elif kind == 2:
-                guess = up
-            elif kind == 3:
-                guess = (left + up) // 2
-            elif kind == 4:
-                estimate = left + up - corner
-                a, b, c = abs(estimate - left), abs(estimate - up), abs(estimate - corner)
-                guess = left if a <= b and a <= c else (up if b <= c else corner)
-            out[row, i] = (np.int64(rows[row, i + 1]) + guess) & 255
-    return out
 
 
 # --- Fixtures: pages in a browser.

@@ -27,21 +27,21 @@ def stiff_problem(rng: np.random.Generator) -> PoseProblem:
 
 @pytest.mark.parametrize(("make", "certified_share"), [(partial(hostile_problem, most=60), 0.99), (stiff_problem, 0.5)])
 def test_no_local_solver_beats_a_certified_pose(make, certified_share):
-    """200 problems, 50 random starts each, by a solver that shares no code with ours."""
+    """100 problems, 20 random starts each, by a solver that shares no code with ours."""
     rng = np.random.default_rng(11)
     certified = 0
-    for _ in range(200):
+    for _ in range(100):
         p = make(rng)
         pose = solve(p.source, p.target, p.information)
         cost = pose_cost(pose.T_target_source, p.source, p.target, p.information)
         assert pose.cost == pytest.approx(cost, rel=1e-5)
-        starts = np.stack([random_pose(rng, shift=10.0) for _ in range(50)])
+        starts = np.stack([random_pose(rng, shift=10.0) for _ in range(20)])
         starts[:, :3, 3] = p.target.mean(0) - np.einsum("sij,j->si", starts[:, :3, :3], p.source.mean(0))
         starts[0] = pose.T_target_source @ se3.exp(1e-3 * rng.standard_normal(6))
         if pose.certified:
             certified += 1
             assert local_minima(p.source, p.target, p.information, starts).min() >= cost * (1 - 1e-6)
-    assert certified >= certified_share * 200
+    assert certified >= certified_share * 100
 
 
 def test_the_cost_of_precise_data_is_accurate(rng):

@@ -20,13 +20,10 @@ CLOUD = np.random.default_rng(0).standard_normal((5, 3))
     ("source", "target", "information", "kind", "says"),
     [
         (CLOUD[:2], CLOUD[:2], EYES[:2], DegenerateError, "2 matches with weight; at least 3"),
-        (CLOUD[:0], CLOUD[:0], EYES[:0], DegenerateError, "0 matches"),
         (line(5), CLOUD, EYES, DegenerateError, "5 source points are collinear"),
-        (np.ones((5, 3)), CLOUD, EYES, DegenerateError, "5 source points coincide"),
         (CLOUD, CLOUD, 0 * EYES, DegenerateError, "0 matches with weight"),
         (CLOUD, CLOUD, EYES * np.diag([1.0, 1, 0]), DegenerateError, r"sum of the weights is singular.*\(.*1.00\)"),
         (CLOUD, np.where(np.eye(5, 3) > 0, np.nan, CLOUD), EYES, InputError, "target: row 0 is not finite"),
-        (np.where(np.eye(5, 3) > 0, np.inf, CLOUD), CLOUD, EYES, InputError, "source: row 0 is not finite"),
         (CLOUD, CLOUD, EYES * np.array([[1, 9, 1], [1, 1, 1], [1, 1, 1.0]]) + np.eye(3, k=1), InputError, "row 0 is not symmetric"),
         (CLOUD, CLOUD, EYES * np.diag([1.0, 1, -1]), InputError, "row 0 is not positive semidefinite"),
         (CLOUD[:4], CLOUD, EYES, InputError, r"source \(4, 3\), target \(5, 3\)"),
@@ -46,14 +43,12 @@ def test_sizes_that_overflow_are_refused(value):
             solve(np.full((5, 3), value), CLOUD, EYES)
 
 
-@pytest.mark.parametrize("covariance", [np.eye(5), np.zeros((6, 6)), -np.eye(6), np.full((6, 6), np.nan), np.triu(np.ones((6, 6)))])
+@pytest.mark.parametrize("covariance", [np.eye(5), -np.eye(6), np.full((6, 6), np.nan)])
 def test_bad_priors_are_named(covariance):
     with pytest.raises(InputError, match="prior's covariance"):
         solve(CLOUD, CLOUD, EYES, PosePrior(np.eye(4), covariance))
     with pytest.raises(InputError, match="prior's T_target_source"):
         solve(CLOUD, CLOUD, EYES, PosePrior(2 * np.eye(4), np.eye(6)))
-    with pytest.raises(InputError, match="positive"):
-        PosePrior.isotropic(np.eye(4), 0.0, 1.0)
 
 
 # --- and inputs that it must not refuse

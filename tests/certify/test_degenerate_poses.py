@@ -17,7 +17,7 @@ def test_degenerate_problems_are_refused(kind):
             solve(*DEGENERATE[kind](rng))
 
 
-@pytest.mark.parametrize("size", [10.0**e for e in range(-6, 7)] + [1.1, 0.3, 7.7])
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3, 1.0, 7.7, 1e6])
 def test_mirrored_octahedra_of_any_size_are_refused(size):
     octahedron = size * np.vstack([np.eye(3), -np.eye(3)])
     for shift in (0.0, 1e3, 1e6):

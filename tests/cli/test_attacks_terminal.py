@@ -10,7 +10,6 @@ from attack_tools import (
     PCA,
     bag,
     harmless,
-    in_folder,
     model,
     nan,
     npz_field,
@@ -25,24 +24,14 @@ from poli.errors import printable
 pytestmark = posix
 
 SPOKEN = {
-    "convert: name of an output": lambda: ("convert", scan(), f"{NASTY}.pcd"),
-    "convert: name of a field that is dropped": lambda: ("convert", npz_field(NASTY), "b.bin", "--drop"),
     "convert: header of a PLY file": lambda: ("convert", text("a.ply", f"ply\n{NASTY}\n"), "b.pcd"),
-    "convert: header of a CSV file": lambda: ("convert", text("a.csv", "x,y,z,\x1b[2J\n1,2,3,4\n"), "b.npz"),
     "estimate: points that are dropped": lambda: ("estimate", nan(f"{NASTY}.npy"), "b.npz", *PCA),
     "estimate: metadata of a model": lambda: (
         "estimate", scan(), "b.npz", "--model", model("m.safetensors", format=NASTY, name=NASTY)
     ),
-    "register: --preset": lambda: ("register", scan(), scan("b.ply"), "--preset", NASTY),
-    "densify: name of a folder": lambda: ("densify", in_folder(NASTY), f"{NASTY}2", *PCA, "--workers", 1),
     "densify: topics of a bag": lambda: ("densify", bag("a.bag", f"/{NASTY}"), "b.bag"),
     "odometry: name of a dataset inside it": lambda: ("odometry", poli_folder(NASTY), *PCA, "--out", "o"),
-    "odometry: --option": lambda: ("odometry", in_folder("f"), "--option", f"{NASTY}={NASTY}"),
     "view: settings of a run": lambda: ("view", odometry_run("r", path=NASTY, name=NASTY), *PCA, "--out", "a.html"),
-    "simulate: words of a sensor": lambda: ("simulate", "s", "--sensor", text("beams.txt", NASTY)),
-    "train: name of a setting": lambda: ("train", text("c.toml", '"\\u001b[2J" = 1\n')),
-    "models: name": lambda: ("models", NASTY),
-    "an unknown option": lambda: ("convert", f"--{NASTY}"),
     "a traceback": lambda: ("convert", f"{NASTY}.ply", "b.pcd", "--debug"),
     "--json of fields": lambda: ("convert", npz_field(NASTY), "b.npz", "--json"),
 }  # fmt: skip

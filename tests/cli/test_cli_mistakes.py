@@ -29,7 +29,7 @@ def house(tmp_path_factory):
         poli.write(scan, house / name)
     poli.write(scan.points, house / "good.xyz")
     junk = np.random.default_rng(1).bytes(4001)
-    for ending in ("pcd", "bin", "las", "bag", "mcap", "db3", "safetensors"):
+    for ending in ("bin", "las", "bag", "safetensors"):
         (house / f"junk.{ending}").write_bytes(junk)
     whole = (house / "good.pcd").read_bytes()
     (house / "cut.pcd").write_bytes(whole[: len(whole) // 2])
@@ -41,10 +41,9 @@ def house(tmp_path_factory):
     poli.write(scan, house / "renamed.pcd")
     (house / "renamed.pcd").rename(house / "renamed.ply")
     (house / "good.teapot").write_bytes((house / "good.pcd").read_bytes())
-    for name in ("nothing", "nothing.npz", "full", "scans", "mixed"):
+    for name in ("nothing", "nothing.npz", "full", "mixed"):
         (house / name).mkdir()
     (house / "full" / "a").write_text("")
-    poli.write(scan, house / "scans" / "0.pcd")
     for name in ("0.pcd", "1.pcd", "1.npz"):
         poli.write(scan, house / "mixed" / name)
     poses = np.tile(np.eye(4), (3, 1, 1))
@@ -53,7 +52,6 @@ def house(tmp_path_factory):
     (house / "kitti" / "poses" / "01.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n")
     (house / "unknown_key.toml").write_text('name = "a"\nteapots = 3\n')
     (house / "no_number.toml").write_text('name = "a"\n[schedule]\nsteps = "many"\n')
-    (house / "broken.toml").write_text("name = \n")
     (house / "beams.txt").write_text("1.0\ntwo\n")
     poli.write(np.random.default_rng(2).normal(size=(400, 3)) * [9.0, 0.1, 0.1], house / "rod.xyz")
     poli.write(np.random.default_rng(3).normal(size=(400, 3)), house / "ball.xyz")
@@ -105,20 +103,15 @@ def mistake(house, monkeypatch, capsys):
 MISTAKES = [
     # the command line itself
     ("estimate good.pcd out.npz --voxle 1", r"no such option: --voxle.*--voxel"),
-    ("estimate good.pcd out.npz --voxel", r"'--voxel' requires an argument.*`poli .*--help`"),
     ("estimate good.pcd out.npz --voxel -1", r"invalid value for '--voxel': "),
     ("estimate good.pcd out.npz --regularize ball", r"invalid value for '--regularize': 'ball'.*'plane'"),
     ("estimate", r"missing argument 'SCAN'.*`poli estimate --help`"),
     ("estimate good.pcd", r"OUT is missing; .* - for standard output"),
     ("estimate good.pcd a.npz -o b.npz", r"OUT is given twice, as a\.npz and as --out b\.npz"),
-    ("estimate good.pcd out.npz and more", r"unexpected extra argument.*and more"),
     # scan files
     ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
-    ("estimate nothing out.npz", r"nothing: is a folder"),
     ("estimate good.teapot out.npz", r"good\.teapot: .*\.pcd.* name its format"),
-    ("estimate good.pcd out.npz --format teapot", r"unknown format 'teapot'; choose from .*pcd"),
     ("estimate empty.pcd out.npz", r"empty\.pcd: the file is empty"),
-    ("estimate junk.pcd out.npz", r"junk\.pcd: .*PCD"),
     ("estimate junk.bin out.npz", r"junk\.bin: 4001 bytes are not a multiple of 16"),
     ("estimate three.bin out.npz", r"three\.bin: .*x y z intensity \(KITTI\).*x y z only; .*--format kitti"),
     ("estimate cut.pcd out.npz", r"cut\.pcd: .*truncated"),
@@ -128,57 +121,39 @@ MISTAKES = [
     ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
     # options of a scan
     ("estimate good.pcd out.npz --model lidr", r"--model is 'lidr'; .*; did you mean lidar\?$"),
-    ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
     ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
-    ("estimate good.pcd out.npz --model pca --k 2", r"'--k': .* 3"),
     ("estimate good.pcd out.npz --k 10", r"--k is 10; it is not for model 'lidar'"),
-    ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
     ("estimate good.pcd out.npz --model pca --motion 1.5", r"--motion is 1\.5; it is not for model 'pca'"),
-    ("estimate good.pcd out.npz --motion -1", r"'--motion': Input should be greater than or equal to 0"),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
     # outputs
     ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),
-    ("estimate good.pcd nowhere/out.npz", r"folder nowhere does not exist; create it first"),
     ("estimate good.pcd nothing.npz", r"nothing\.npz: this is a folder; give the name of a file"),
     ("densify good.pcd good.pcd", r"good\.pcd: input and output are the same"),
-    ("densify good.pcd out.teapot", r"out\.teapot: .*\.laz; rename it"),
     ("densify good.npz out.bin", r"intensity only.*\.pcd or \.npz"),
     ("densify kitti full", r"full: .*exists.* give another name"),
     ("densify kitti kitti/dense", r"dense: input and output are inside each other"),
-    ("densify kitti -", r"-: standard output.*single scan.*give OUT a name"),
-    ("simulate full", r"full: .*exists.*remove it first"),
-    ("demo --out good.xyz", r"good\.xyz: .*not a folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
     ("convert good.npz out.bin", r"'\w+'; use \.pcd or \.npz.* --drop"),
-    ("convert good.pcd out.teapot", r"out\.teapot: .*\.laz; rename it"),
     ("convert good.pcd out.ply --to plyy", r"unknown format 'plyy'; .*; did you mean ply\?$"),
     # simulated worlds
     ("simulate drive --sensor hdl64", r"sensor is 'hdl64'; .*; did you mean hdl64e\?$"),
-    ("simulate drive --place towm", r"unknown kind of place 'towm'; .*; did you mean town\?$"),
     ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is not a number"),
     # datasets
     ("odometry nothing", r"nothing: the folder is empty"),
     ("odometry full", r"full: dataset type .*kitti, kitti_raw"),
     ("odometry mixed", r"mixed: .*\(1 \.npz, 2 \.pcd\); pass --option ending=pcd"),
-    ("odometry kitti --dataset kiti", r"unknown dataset 'kiti'; .*; did you mean kitti\?$"),
     ("odometry good.pcd", r"good\.pcd: .*single scan.* folder"),
     ("odometry kitti", r"00, 01; pass --sequence"),
     ("odometry kitti --sequence 22", r"22.*00, 01"),
-    ("odometry scans --option topic", r"--option topic: expected KEY=VALUE"),
     ("odometry kitti --sequence 01", r"poses/01\.txt: 1 poses for 3 scans.* --option poses=False"),
-    ("odometry kitti --sequence 00 --out full", r"full: .*exists.* give another folder"),
     ("odometry kitti --sequence 00 --first 9", r"--first 9: .* has 3 scans"),
-    ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
     ("densify kitti out --topic /points", r"--topic /points: .*bag; remove it"),
     # registration
-    ("register five.xyz ball.xyz", r"five\.xyz and ball\.xyz: 5 points; .* needs at least 16"),
     ("register rod.xyz ball.xyz", r"rod\.xyz and ball\.xyz: .*may not overlap.*--noise-bound"),
     ("register - -", r"standard input holds one cloud; give the other as a file"),
     # training
-    ("train no.toml", r"no\.toml: No such file"),
     ("train no_number.toml", r"no_number\.toml: .*steps.*many"),
-    ("train broken.toml", r"broken\.toml: not a TOML file"),
 ]
 
 
@@ -194,10 +169,8 @@ def test_a_mistake_is_one_line(mistake, command, said):
     [
         ("densify none.bag out.bag", r"none\.bag: .*PointCloud2"),
         ("odometry two.bag", r"topic.*/left, /right; pass --topic$"),
-        ("densify two.bag out.bag --topic /up", r"'/up' is not in this bag.*/left"),
         ("densify two.bag out.mcap --topic /left", r"the input is a"),
         ("odometry junk.bag", r"junk\.bag: not a ROS 1 bag"),
-        ("odometry junk.db3", r"junk\.db3: not a ROS 2 bag \(sqlite3\)"),
     ],
 )
 def test_a_mistake_with_bags(bags, mistake, command, said):
@@ -208,11 +181,8 @@ def test_a_mistake_with_bags(bags, mistake, command, said):
     ("command", "extra"),
     [
         ("estimate junk.las out.npz", "las"),
-        ("densify good.pcd out.las", "las"),
         ("odometry junk.bag", "ros"),
-        ("densify junk.mcap out.mcap", "ros"),
         ("train unknown_key.toml", "train"),
-        ("adapt kitti --sequence 00", "train"),
         ("export lidar.onnx", "export"),
         ("estimate good.pcd out.npz --device cuda", "train"),
     ],
@@ -226,27 +196,24 @@ def test_a_missing_extra_is_named(mistake, monkeypatch, command, extra):
 
 
 @pytest.mark.parametrize("command", ["densify good.pcd out.pcd", "estimate good.pcd out.ply", "simulate drive --scans 1"])
-@pytest.mark.parametrize("trouble", [errno.ENOSPC, errno.EACCES])
-def test_a_failed_write_leaves_no_partial_file(mistake, monkeypatch, command, trouble):
+def test_a_failed_write_leaves_no_partial_file(mistake, monkeypatch, command):
     class Full(io.FileIO):
         def write(self, data):
             super().write(bytes(data)[:10])
-            raise OSError(trouble, os.strerror(trouble))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def open_full(path, mode="r", *options, **more):
         return Full(path, mode) if "w" in mode else io.open(path, mode, *options, **more)  # noqa: UP020
 
     monkeypatch.setattr(Path, "open", open_full)
     monkeypatch.setattr(Path, "write_text", lambda path, *_, **__: open_full(path, "w").write(b"text"))
-    assert re.search(rf"(out\.p..|drive/.*): cannot be written: {os.strerror(trouble)}", mistake(command))
+    assert re.search(rf"(out\.p..|drive/.*): cannot be written: {os.strerror(errno.ENOSPC)}", mistake(command))
 
 
 @pytest.mark.parametrize(
     ("sent", "said"),
     [
         (b"", "standard input: the file is empty"),
-        (b"ply\nnonsense\n", "standard input: .*PLY"),
-        (bytes(range(128, 256)) * 3 + b"\0", "standard input: 385 bytes are not a multiple of 16"),
         (b"some words", "standard input: the header 'some words' must name"),
     ],
 )
@@ -274,11 +241,3 @@ def test_a_bug_is_reported_as_one_and_shown_on_demand(mistake, monkeypatch, caps
         main(["estimate", "good.pcd", "out.npz", "--debug"])
     assert ended.value.code == 1
     assert 'raise ZeroDivisionError("of seven' in capsys.readouterr().err
-
-
-def test_out_of_memory(mistake, monkeypatch):
-    def huge(path, format=None):
-        raise MemoryError("Unable to allocate 90. GiB")
-
-    monkeypatch.setattr("poli.io.formats.read", huge)
-    assert "Unable to allocate 90. GiB" in mistake("estimate good.pcd out.npz")

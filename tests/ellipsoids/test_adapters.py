@@ -100,25 +100,13 @@ def test_rerun_draws_the_same_ellipsoids(rng):
     np.testing.assert_allclose(shown, 0.5 * (field.normals + 1.0), atol=0.5 / 255 + 1e-9)
     red = field.to_rerun(colors=np.tile([1.0, 0.0, 0.0], (25, 1)))
     assert red.colors.as_arrow_array().to_pylist() == [0xFF0000FF] * 25
-    with pytest.raises(InputError, match="sigma is 0"):
-        field.to_rerun(sigma=0)
-    with pytest.raises(InputError, match=r"colors have shape \(25, 4\)"):
-        field.to_rerun(colors=np.zeros((25, 4)))
 
 
-@pytest.mark.parametrize(
-    ("module", "method", "extra"),
-    [
-        ("open3d", "to_open3d", "adapters"),
-        ("small_gicp", "to_small_gicp", "adapters"),
-        ("torch", "to_torch", "train"),
-        ("rerun", "to_rerun", "view"),
-    ],
-)
-def test_a_missing_library_is_named(rng, monkeypatch, module, method, extra):
+@pytest.mark.parametrize(("module", "extra"), [("open3d", "adapters"), ("torch", "train"), ("rerun", "view")])
+def test_a_missing_library_is_named(rng, monkeypatch, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"Ellipsoids.{method} .*poli\[{extra}\]"):
-        getattr(random_field(rng, 3), method)()
+    with pytest.raises(MissingExtra, match=rf"Ellipsoids.to_{module} .*poli\[{extra}\]"):
+        getattr(random_field(rng, 3), f"to_{module}")()
 
 
 # --- importing clouds
@@ -218,7 +206,3 @@ def test_damaged_messages_and_unsupported_objects_are_named(tmp_path):
         poli.pca(tmp_path / "scan.pcd")
     with pytest.raises(InputError, match=r"points is a types.SimpleNamespace; expected a Scan"):
         points_of(SimpleNamespace(xyz=np.zeros((3, 3))))
-    with pytest.raises(InputError, match=r"shape \(\)"):  # a method, as in small_gicp
-        points_of(SimpleNamespace(points=lambda: np.zeros((3, 3))))
-    with pytest.raises(InputError, match=r"shape \(4, 2\)"):
-        points_of(SimpleNamespace(points=np.zeros((4, 2))))

@@ -1,14 +1,12 @@
 """Facts about the shipped models: stated once, and the same everywhere."""
 
 import json
-import sys
 from hashlib import sha256
 
 import pytest
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.errors import FormatError, InputError
 from poli.estimation.estimate import facts_of, load_model, model_card, shipped_file, shipped_models
 from poli.worlds import SENSORS
 
@@ -42,18 +40,3 @@ def test_models_as_json():
 
 def test_one_name_prints_the_card():
     assert CliRunner().invoke(app, ["models", "lidar"]).stdout.strip() == model_card("lidar").strip()
-    for arguments in (["models", "none"], ["models", "none", "--json"]):
-        result = CliRunner().invoke(app, arguments)
-        assert isinstance(result.exception, InputError)
-        assert "lidar, objects" in str(result.exception)
-
-
-@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_license = 3", "results = ", ""])
-def test_missing_facts_are_reported(tmp_path, monkeypatch, text):
-    path = tmp_path / "lidar.toml"
-    path.write_text(text)
-    module = sys.modules["poli.estimation.estimate"]  # the name in its package is the function
-    real = module.shipped_file
-    monkeypatch.setattr(module, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
-    with pytest.raises(FormatError, match=r"lidar\.toml"):
-        facts_of("lidar")

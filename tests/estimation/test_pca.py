@@ -96,27 +96,10 @@ def test_normals_of_a_simulated_wall_are_right():
     assert np.median(np.degrees(np.arccos(np.clip(cosine, -1, 1)))) < 5.0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ({"k": 0}, "k is 0"),
-        ({"k": 2.5}, "k is 2.5"),
-        ({"radius": -1.0}, "radius"),
-        ({"regularize": "x"}, "regularize"),
-        ({"floor": -1}, "floor"),
-    ],
-)
-def test_bad_arguments_are_named(arguments, says):
-    with pytest.raises(InputError, match=says):
+@pytest.mark.parametrize("arguments", [{"k": 2}, {"radius": -1.0}, {"regularize": "x"}, {"floor": -1}])
+def test_bad_arguments_are_named(arguments):
+    with pytest.raises(InputError, match=next(iter(arguments))):
         poli.pca(np.eye(3), **arguments)
-
-
-def test_a_field_is_independent_of_the_callers_arrays(rng):
-    points = rng.standard_normal((20, 3))
-    field = poli.pca(points)
-    before = field.means.copy()
-    points[:] = np.nan
-    np.testing.assert_array_equal(field.means, before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.estimation.architecture import Architecture
 from poli.scan import Scan
 from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
@@ -14,20 +13,14 @@ from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, save_pairs
 from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
-from poli.train.config import (  # noqa: E402
-    ScanConfig,
-    TrainConfig,
-    read_config,
-)
+from poli.train.config import ScanConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # noqa: E402
 from poli.train.network import TrainingModel  # noqa: E402
 from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
+from tiny_training import ARCHITECTURES  # noqa: E402
 
-SMALL = Architecture(
-    neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
-    sensor=True, size=10,
-)  # fmt: skip
+SMALL = ARCHITECTURES[2]
 CONFIG = ScanConfig(worlds=1, stations=1, sensors_each=1, sensors=("vlp16",), places=("tunnel",), validation_worlds=1, points=600)
 
 

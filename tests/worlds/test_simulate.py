@@ -50,11 +50,8 @@ def test_rays_and_nearest_surfaces_agree_with_a_brute_force_search(rng):
     origins, directions = rng.uniform(-6, 6, (200, 3)), rng.standard_normal((200, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     distance, hit = index.cast(origins, directions, 50.0)
-    a, u, v = (
-        triangles[:, 0].astype(float),
-        (triangles[:, 1] - triangles[:, 0]).astype(float),
-        (triangles[:, 2] - triangles[:, 0]).astype(float),
-    )
+    a = triangles[:, 0].astype(float)
+    u, v = (triangles[:, corner].astype(float) - a for corner in (1, 2))
     for o, d, far, which in zip(origins, directions, distance, hit, strict=True):
         p, t = np.cross(d, v), o - a
         det = (u * p).sum(1)
@@ -233,10 +230,6 @@ def test_sensors_by_name_and_from_a_file(tmp_path):
     table.write_text("up\n")
     with pytest.raises(FormatError, match="line 1"):
         find_sensor(str(table))
-    with pytest.raises(InputError, match="vlp16"):
-        find_sensor("nosuch")
-    with pytest.raises(InputError, match="elevations"):
-        Sensor((), 100, max_range=10.0, noise=0.0)
 
 
 @pytest.mark.parametrize(("count", "spacing"), [(4, 1.0), (5, 0.5), (300, 0.5), (77, 0.3)])
