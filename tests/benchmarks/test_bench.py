@@ -62,13 +62,10 @@ def test_pairs_rotate_the_target_by_the_true_rotation():
 def test_every_contestant_registers_an_easy_pair_with_some_setting(method):
     if "KISS" in method:
         pytest.importorskip("kiss_matcher")
-    errors = []
-    for pair in range(3):
-        source, target, R_true = draw_pair(MESH, 1000, Options(max_rotation=20.0), pair)
-        clouds = [with_normals(cloud, "objects") for cloud in (source, target)]
-        answers = [way(clouds[0], clouds[1]) for way in CONTESTANTS[method].ways]
-        errors += [rotation_error(R, R_true) for R in answers if R is not None]
-    assert min(errors) < 10.0
+    source, target, R_true = draw_pair(MESH, 1000, Options(max_rotation=20.0), 0)
+    clouds = [with_normals(cloud, "objects") for cloud in (source, target)]
+    answers = [way(clouds[0], clouds[1]) for way in CONTESTANTS[method].ways]
+    assert min(rotation_error(R, R_true) for R in answers if R is not None) < 10.0
 
 
 def test_relaxation_is_harmless_in_scenario_b_and_not_in_a():
@@ -78,11 +75,3 @@ def test_relaxation_is_harmless_in_scenario_b_and_not_in_a():
     assert relaxed == pytest.approx([5.0, 5.0], abs=1e-6)
     assert trajectory(b, relaxed=False)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
     assert trajectory(b, relaxed=True)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
-    for scenario in SCENARIOS:  # the updates are indeed minimizers
-        x, z, h = 1.3, 0.7, 1e-6
-        best = scenario.best_z(x)
-        assert scenario.f(x, best) + scenario.g(best) <= min(scenario.f(x, best + d) + scenario.g(best + d) for d in (-h, h))
-        best = scenario.best_z_relaxed(x)
-        assert scenario.f(x, best) <= min(scenario.f(x, best + d) for d in (-h, h))
-        best = scenario.best_x(z)
-        assert scenario.f(best, z) <= min(scenario.f(best + d, z) for d in (-h, h))

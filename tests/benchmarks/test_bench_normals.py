@@ -25,12 +25,6 @@ def bowl(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([x, y, x * x - 0.5 * y * y], axis=1), normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
-def test_weights_of_power_zero_are_plain_pca():
-    points, _ = bowl(200, np.random.default_rng(0))
-    for (k, _power), field in weighted_pca(points, (6, 30, 12), (0,)):
-        np.testing.assert_allclose(field.covariances, poli.pca(points, k=k).covariances, atol=1e-14)
-
-
 def test_weighted_pca_is_the_covariance_with_inverse_distances():
     points, _ = bowl(60, np.random.default_rng(1))
     found = dict(weighted_pca(points, (8, 20)))

@@ -101,15 +101,6 @@ def test_runs_are_cached_separately_and_only_ours_are_invalidated(bench, town, t
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["GICP"]
 
 
-def test_an_interrupted_run_is_repeated(town, tmp_path):
-    kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
-    kept.outcome(town, mine)
-    (path,) = tmp_path.rglob("*.json")
-    path.write_text(path.read_text()[:50])
-    assert kept.outcome(town, mine).poses.shape == (COUNT, 4, 4)
-    json.loads(path.read_text())
-
-
 def test_one_setting_serves_all_drives_of_a_sensor():
     # "x" is the best on one drive, "y" on average.
     x = [made("one", setting="x", error=0.01), made("two", setting="x", error=0.50)]

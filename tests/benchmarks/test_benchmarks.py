@@ -24,7 +24,6 @@ def test_the_list_of_experiments_is_quick_and_complete():
     *lines, torch_loaded = done.stdout.splitlines()
     listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line.startswith("  ")}
     assert list(listed) == NAMES
-    assert {"layer", "odometry", "registration", "runtime"} <= set(NAMES)
     assert torch_loaded == "False"
 
 
@@ -46,13 +45,9 @@ def test_every_experiment_explains_its_options(name, capsys):
     ("words", "said"),
     [
         (["latte"], "no experiment 'latte'; choose from adapt, "),
-        (["layr"], "did you mean layer?"),
         (["certificate", "--problems", "0"], "argument --problems: expected a whole number of at least 1, got '0'"),
-        (["certificate", "--problems", "many"], "argument --problems: expected a whole number of at least 1, got 'many'"),
-        (["certificate", "--problem"], "argument --problems: expected one argument"),
         (["certificate", "--milk", "2"], "unrecognized arguments: --milk 2; `python -m benchmarks certificate --help`"),
         (["adapt"], "required: --real"),
-        (["runtime", "--sizes", "few"], "argument --sizes: expected a whole number, or several separated by commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys):
@@ -116,12 +111,6 @@ def test_a_pivot_shows_means_bold_bests_and_dashes_for_missing_values():
     ]
     reverse = Table([Column("drive", "{drive}")], across="method", cell="{meters:cm}", highest="meters", order=("y", "x"))
     assert reverse.render(RECORDS[:3]) == (["drive", "y", "x"], [["a", "5.00", "**40.0**"]])
-
-
-def test_values_that_print_equal_are_equal():
-    records = [{"row": "r", "way": way, "success": value} for way, value in (("a", 66.66), ("b", 66.67), ("c", 50.0))]
-    table = Table([Column("row", "{row}")], across="way", cell="{success:.1f}", highest="success", digits=1)
-    assert table.render(records)[1] == [["r", "**66.7**", "**66.7**", "50.0"]]
 
 
 def test_cells():

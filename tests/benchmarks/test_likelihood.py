@@ -33,14 +33,6 @@ def test_nll_is_that_of_the_mixture():
     np.testing.assert_allclose(nll(d, C), expected, rtol=1e-9)
 
 
-def test_squared_distances_of_true_covariances_are_chi_square():
-    rng = np.random.default_rng(1)
-    C = covariances(rng, 20_000)
-    values = squared(draw(rng, C), C)
-    assert values.mean() == pytest.approx(3.0, abs=0.06)
-    assert np.median(values) == pytest.approx(2.366, abs=0.06)
-
-
 def test_the_true_covariances_have_the_lowest_nll():
     rng = np.random.default_rng(2)
     C = covariances(rng, 5_000)

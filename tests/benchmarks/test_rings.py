@@ -28,16 +28,6 @@ def test_interpolated_rows_lie_on_the_plane_and_between_the_rings():
     assert len(dense) == len(wall) * (2 * len(ELEVATIONS) - 1) // len(ELEVATIONS)
 
 
-def test_nothing_is_interpolated_between_two_surfaces_nor_across_a_gap():
-    near, far = 5.0 * rays([-1.0], np.arange(0.0, 360.0, 1.0)), 20.0 * rays([1.0], np.arange(0.0, 360.0, 1.0))
-    assert len(interpolate(np.concatenate([near, far]), ELEVATIONS)) == len(near) + len(far)
-    aside = 5.0 * rays([1.0], np.arange(0.5, 360.0, 1.0))
-    assert len(interpolate(np.concatenate([near, aside]), ELEVATIONS)) == len(near) + len(aside)
-    around = 5.0 * np.concatenate([rays([-1.0], [179.95]), rays([1.0], [-179.95])])  # neighbors, where the azimuth wraps around
-    assert len(interpolate(around, ELEVATIONS)) == 2 + RangeInterpolation().rows
-    assert interpolate(np.zeros((0, 3), np.float32), ELEVATIONS).shape == (0, 3)
-
-
 @pytest.mark.parametrize(("sensor", "count"), [("hdl32e", 32), ("os1_64", 64)])
 def test_thinning_keeps_every_nth_ring(sensor, count):
     every = ring_elevations(sensor)

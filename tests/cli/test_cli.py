@@ -7,9 +7,7 @@ import poli
 from commands import run
 
 
-@pytest.mark.parametrize(
-    ("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"]), ("f.ply", ["--output", "splat"])]
-)
+@pytest.mark.parametrize(("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"])])
 def test_estimate(tmp_path, out, options):
     points = np.random.default_rng(0).standard_normal((100, 3))
     points[3] = 0.0
@@ -17,17 +15,7 @@ def test_estimate(tmp_path, out, options):
     text = run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / out), *options)
     assert "99 ellipsoids" in text
     assert "dropped 1 zero return\n" in text
-    if "splat" not in options:
-        assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
-
-
-def test_estimate_by_a_shipped_model_and_its_card(tmp_path):
-    poli.write(np.random.default_rng(0).standard_normal((100, 3)), tmp_path / "scan.xyz")
-    run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "objects")
-    written, expected = poli.Ellipsoids.load(tmp_path / "f.npz"), poli.estimate(poli.read(tmp_path / "scan.xyz"), model="objects")
-    np.testing.assert_allclose(written.covariances, expected.covariances)
-    assert "objects" in run("models")
-    assert "License" in run("models", "objects")
+    assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
 
 
 @pytest.mark.parametrize("layout", ["poli", "kitti"])
@@ -43,4 +31,3 @@ def test_simulate_writes_a_dataset_that_reads_back(tmp_path, layout):
     assert ("normal" in first.fields) == (layout == "poli")
     step = np.linalg.norm(drive.poses[1, :3, 3] - drive.poses[0, :3, 3])
     assert step == pytest.approx(0.8, abs=0.1)
-    assert "exists" in run("simulate", str(out), *options, fails=True)

@@ -126,18 +126,6 @@ def test_open3d_clouds_are_scans(rng):
         poli.register(open3d.geometry.PointCloud(), cloud)
 
 
-def test_pyvista_clouds_are_scans(rng):
-    """With a stand-in: only `points` of a PolyData is read, an instance of a subclass of numpy's array."""
-
-    class PyvistaArray(np.ndarray):
-        pass
-
-    points = rng.standard_normal((40, 3)).astype(np.float32)
-    scan = Scan.of(SimpleNamespace(points=points.view(PyvistaArray), n_points=40))
-    assert type(scan.points) is np.ndarray
-    np.testing.assert_array_equal(scan.points, points)
-
-
 def test_torch_tensors_are_scans(rng):
     torch = library("torch", "train")
     points = rng.standard_normal((40, 3))

@@ -9,7 +9,6 @@ import pytest
 import poli
 from oracles import random_pose
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.curvature import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import group
@@ -21,7 +20,6 @@ torch = pytest.importorskip("torch")
 from poli.train.config import TrainConfig, read_config  # noqa: E402
 from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
-from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 from tiny_training import tiny  # noqa: E402
@@ -170,13 +168,6 @@ def test_damaged_curvature_in_a_file_is_refused(tmp_path):
         Ellipsoids.load(tmp_path / "bad.npz")
 
 
-def test_nothing_is_known_of_curvature_where_all_neighbors_lie_on_a_line():
-    fit = np.tile(np.r_[0.0, 0.0, 1.0, [np.nan] * 5, [np.inf] * 2, np.zeros(8)], (3, 1))
-    bent = SecondOrder.of_fit(fit, np.zeros((3, 3)), np.array([0.0, 0.0, 1.0]))
-    assert np.isnan(bent.curvatures).all()
-    np.testing.assert_array_equal(bent.height_at(np.ones((3, 3))), 0.0)  # a plane
-
-
 def curving(folder: Path, steps: int) -> TrainConfig:
     config = read_config(tiny(folder, steps))
     return replace(
@@ -217,15 +208,6 @@ def test_curvature_is_added_to_a_model_without_it(tmp_path):
     assert field.has_curvature
     with pytest.raises(InputError, match="no curvature"):
         replace(config, schedule=replace(config.schedule, bend=0.5))
-
-
-def test_all_layers_of_a_part_start_over_if_one_does():
-    _, model = made(SMALL[0])
-    with torch.random.fork_rng():
-        network = Network(SMALL[2])
-    import_model(model, network)
-    assert not network.maps["bend_out"].weight.any()  # the default variances
-    np.testing.assert_array_equal(network.maps["head_hidden"].weight.detach(), model.weights["head.hidden.weight"])
 
 
 def test_neighbors_that_only_curvature_needs_do_not_change_the_ellipsoids():

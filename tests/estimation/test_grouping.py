@@ -1,12 +1,10 @@
 """Grouping: the neighbors of each point, and invariance under motion of the cloud."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import random_pose
-from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import group
 
@@ -73,9 +71,3 @@ def test_duplicates_and_lines_are_finite():
     for points in (np.zeros((20, 3)), np.repeat(cloud(4, 10), 5, axis=0), np.outer(np.arange(40.0), [1.0, 2.0, 3.0])):
         grouping = group(points, ARCHITECTURE)
         assert all(np.isfinite(level.offsets).all() and (level.radius > 0).all() for level in grouping.levels)
-
-
-def test_sixteen_points_are_enough_and_fifteen_are_not():
-    assert len(group(cloud(5, 16), ARCHITECTURE).spacing) == 16
-    with pytest.raises(InputError, match="15 points"):
-        group(cloud(5, 15), ARCHITECTURE)

@@ -73,10 +73,8 @@ def test_limits_are_part_of_the_message():
     ("said", "spelled"),
     [
         ("a.bin: of another kind; rename it or pass format='pcd'", "a.bin: of another kind; rename it or pass --format pcd"),
-        ("two topics; pass topic=", "two topics; pass --topic"),
         ("pass poses=False to read the scans", "pass --option poses=False to read the scans"),
         ("pass overwrite=True to replace it, upright=False", "pass --overwrite to replace it, --tilted"),
-        ("a and b: noise_bound is 0; expected more", "a and b: --noise-bound is 0; expected more"),
         ("the format is odd; other=3, my.format=2", "the format is odd; other=3, my.format=2"),
     ],
 )

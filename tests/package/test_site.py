@@ -25,13 +25,6 @@ PACKAGES = [
 
 
 # A page in no menu with a link to a missing picture, for the control below. It inherits the rules of a strict build.
-STRAY = {
-    "stray.yml": "INHERIT: mkdocs.yml\ndocs_dir: stray\nnav: [index.md]\nplugins: []\nhooks: []\nextra_css: []\n",
-    "stray/index.md": "# Home\n",
-    "stray/stray.md": "# Stray\n\n![plot](missing.png)\n",
-}
-
-
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
     """Only files tracked by git: an untracked file must not help the build."""
@@ -63,16 +56,6 @@ def site(clone) -> Path:
     done = make_docs(clone)
     assert done.returncode == 0, done.stdout + done.stderr
     return clone / "site"
-
-
-def test_a_stray_page_and_a_missing_picture_fail_the_build(clone):
-    for name, content in STRAY.items():
-        (clone / name).parent.mkdir(exist_ok=True)
-        (clone / name).write_text(content)
-    done = make_docs(clone, "--config-file", "stray.yml", "--site-dir", "stray_site")
-    assert done.returncode != 0
-    assert "stray.md" in done.stderr
-    assert "missing.png" in done.stderr
 
 
 def text(site: Path, page: str) -> str:
@@ -117,15 +100,3 @@ def test_nothing_is_fetched_from_other_sites(site):
         assert not fetched, f"{page.name}: {fetched[0]}"
     for style in site.rglob("*.css"):
         assert not re.search(r"(?:url\(|@import\s*)[\"']?(?:https?:)?//", style.read_text()), style.name
-
-
-def test_a_table_appears_in_the_comparison(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
-    pages = importlib.import_module("generated_pages")
-    monkeypatch.setattr(pages, "RESULTS", tmp_path)
-    assert pages._result("tea") == "*Not measured yet: `python -m benchmarks tea` writes this table.*"
-    (tmp_path / "tea.md").write_text(
-        "# Samples\n\n`python -m benchmarks tea` here\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- a note\n"
-    )
-    assert pages._result("tea") == "| a | b |\n|---|---|\n| 1 | 2 |\n\n[Samples: the whole page](results/tea.md)"
-    assert "tea" in pages._list_of_tables()

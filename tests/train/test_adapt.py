@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from poli import se3
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate
-from poli.estimation.estimate import load_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
@@ -18,8 +17,6 @@ torch = pytest.importorskip("torch")
 from poli.cli import app  # noqa: E402
 from poli.train import adapt as adapting  # noqa: E402
 from poli.train.adapt import AdaptConfig, Judged, adapt  # noqa: E402
-from poli.train.config import ScanConfig  # noqa: E402
-from poli.train.scan_pairs import draw_scans  # noqa: E402
 from poli.train.tracked_log import TrackedLog, relative_pose  # noqa: E402
 from tiny_training import COUNT, town_drive, town_log  # noqa: E402
 
@@ -122,15 +119,6 @@ def test_pairs_hold_out_the_end_and_skip_untrusted_poses(log):
     moves = [np.linalg.norm(pair.T_q_p[:3, 3]) for pair in cut]
     assert max(moves) < 0.65 * 5
     assert len(cut) < len(log.pairs(200, reach=100.0)[0])
-
-
-def test_measured_poses_are_used_unchanged_with_their_gamma(log, rng):
-    pairs = log.pairs(200, reach=0.0)[0][:2]
-    architecture = load_model("lidar").architecture
-    config = ScanConfig(worlds=0, validation_worlds=0, datasets=("a town",), points=256, clouds=2)
-    batch = draw_scans(pairs, config, architecture, rng, phase="sizes")
-    np.testing.assert_array_equal(batch.matches.T_measured.numpy(), [pair.T_q_p for pair in pairs])
-    np.testing.assert_array_equal(batch.matches.gamma.numpy(), [pair.covariance for pair in pairs])
 
 
 def test_gamma_of_a_pair_combines_both_scans(rng):

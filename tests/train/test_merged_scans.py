@@ -13,7 +13,7 @@ from poli.kdtree.tree import KDTree
 
 torch = pytest.importorskip("torch")
 from poli.train.config import ScanConfig  # noqa: E402
-from poli.train.scan_pairs import ScanSource, draw_scans, recorded_scans  # noqa: E402
+from poli.train.scan_pairs import ScanSource, recorded_scans  # noqa: E402
 from poli.train.tracked_log import _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 from tiny_training import ARCHITECTURES, COUNT, town_drive, town_log  # noqa: E402
 
@@ -117,13 +117,6 @@ def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):
     gamma = shaping.matches.gamma.numpy()
     floor = np.diag([np.radians(0.02) ** 2] * 3 + [0.003**2] * 3)
     np.testing.assert_allclose(gamma[0], floor + np.diag([1e-7] * 3 + [1e-5] * 3) * (1 + 1 / 10), rtol=0.05, atol=1e-12)
-
-
-def test_exact_and_measured_poses_in_one_batch(pairs):
-    measured = next(pair for pair in pairs if pair.survey is not None)
-    batch = draw_scans([measured, replace(measured, covariance=None)], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
-    np.testing.assert_array_equal(batch.matches.gamma[0].numpy(), measured.covariance)
-    np.testing.assert_allclose(batch.matches.gamma[1].numpy(), np.diag([np.radians(0.1) ** 2] * 3 + [0.02**2] * 3))
 
 
 def test_a_dataset_with_its_own_poses(tmp_path, drive):

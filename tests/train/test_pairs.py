@@ -68,12 +68,6 @@ def test_the_gate_disables_far_matches_and_coverage_reports_it():
     assert batch.coverage == pytest.approx(batch.matches.weights.mean().item())
 
 
-def test_the_same_seed_draws_the_same_pairs():
-    first, second = draw(3, clouds=2), draw(3, clouds=2)
-    assert torch.equal(first.matches.source, second.matches.source)
-    assert torch.equal(first.groups.offsets[0], second.groups.offsets[0])
-
-
 def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     other = procedural_mesh(6, 24)
     rng = np.random.default_rng(0)

@@ -119,14 +119,3 @@ def test_nearest_points_of_a_line_agree_with_a_tree(count: int) -> None:
         theirs, which = (column.reshape(-1, k) for column in cKDTree(line).query(queries, k))
         np.testing.assert_allclose(distances, theirs, rtol=1e-15)
         np.testing.assert_array_equal(found, which)
-
-
-def test_ties_go_to_the_first_point_regardless_of_earlier_queries() -> None:
-    """A ring of 40 points seen from the inside, and one that ends where it begins."""
-    angles = 2.0 * np.pi * np.arange(41) / 40
-    ring = np.round(np.column_stack([np.cos(angles), np.sin(angles)]), 3)
-    center, seam = np.zeros((1, 2)), np.array([[2.0, 0.0]])
-    squared = (ring**2).sum(axis=1)
-    assert NearestOnLine(ring)(center)[1][0, 0] == squared.argmin()
-    for before in (np.array([[-1.0, 0.0]]), seam, np.array([[1.0, -0.3]])):
-        assert NearestOnLine(ring)(np.vstack([before, seam]), 2)[1][-1].tolist() == [0, 40]

@@ -94,13 +94,6 @@ def test_sphere_is_close_to_the_analytic_one() -> None:
     assert np.average(aligned, weights=mesh.areas) > 0.999
 
 
-def test_the_surface_is_found_where_the_field_overestimates_distances() -> None:
-    exact = polygonize(lambda points: np.linalg.norm(points, axis=1) - 0.8, 40)
-    louder = polygonize(lambda points: 3.0 * (np.linalg.norm(points, axis=1) - 0.8), 40)
-    assert_closed(louder)
-    assert louder.volume == pytest.approx(exact.volume, rel=0.01)
-
-
 def test_fragments_and_cavities_are_removed() -> None:
     def hollow_with_crumb(points: np.ndarray) -> np.ndarray:
         crust = np.abs(np.linalg.norm(points, axis=1) - 0.7) - 0.1
