@@ -51,6 +51,19 @@ checkpoint_every = 2
 """
 
 
+SCANNED = """
+[architecture]
+neighbors = [8, 6]
+edge = [8, 8]
+scalars = [8, 8]
+reach = 8
+wide = [6]
+log_scale = true
+sensor = true
+size = 8
+"""  # the network of a training on scans
+
+
 @cache
 def town_drive() -> Drive:
     """A short drive with a coarse sensor."""

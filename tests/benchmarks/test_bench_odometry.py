@@ -11,7 +11,6 @@ from benchmarks import cache
 from benchmarks.cache import Cache
 from benchmarks.data.drives import SimulatedDrive
 from benchmarks.experiments.odometry import Options, run
-from benchmarks.experiments.odometry.tables import compare_drives
 from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
 from benchmarks.report import publish
 from benchmarks.rivals.odometry import PairwiseSettings
@@ -109,18 +108,6 @@ def test_one_setting_serves_all_drives_of_a_sensor():
     best = at_best_settings([*x, *y, *other])
     assert {(j.drive, j.setting) for j in best} == {("one", "y"), ("two", "y"), ("three", "x")}
     assert mean_rpe([j for j in best if j.group == "a"]) == pytest.approx(0.11)
-
-
-def test_the_worst_drive_is_reported_for_common_and_per_drive_settings():
-    rivals = [
-        made("one", setting="x", error=0.02), made("one", setting="y", error=0.01),
-        made("two", setting="x", error=0.02), made("two", setting="y", error=0.09),
-    ]  # fmt: skip
-    ours = [made("one", method=SCAN, setting="defaults", error=0.012), made("two", method=SCAN, setting="defaults", error=0.01)]
-    worst, better = compare_drives(at_best_settings([*rivals, *ours]), [*rivals, *ours])
-    assert (worst["drive"], better["drive"]) == ("one", "two")
-    assert worst["percent"] == pytest.approx(-40.0)
-    assert worst["tuned_percent"] == pytest.approx(20.0)
 
 
 def test_metrics_of_a_perfect_and_of_a_stretched_trajectory(town):

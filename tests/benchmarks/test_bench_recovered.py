@@ -7,9 +7,7 @@ import pytest
 
 from benchmarks.experiments import recovered
 from benchmarks.experiments.recovered import FULL, NO_TIMES, TIMES, Job, Options
-from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW, interpolated
-from benchmarks.rivals.odometry_contestants import Outcome
-from benchmarks.rivals.range_interpolation import RangeInterpolation
+from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW
 from spinning_scans import yard
 
 
@@ -43,17 +41,3 @@ def test_the_better_setting_of_the_times_counts(monkeypatch, tmp_path):
     row = dict(zip(columns, next(r for r in rows if r[2:4] == ["**mean**", POLI]), strict=True))
     assert row["recovered"] == "50 %"
     assert row["change"] == "-33.3 %"
-
-
-def test_a_system_runs_on_the_denser_scans(thin):
-    seen = []
-
-    def system(scans):
-        seen.extend((len(scan), "time" in scan.fields) for scan in scans)
-        return Outcome(np.tile(np.eye(4), (len(seen), 1, 1)), np.zeros(len(seen)))
-
-    way = interpolated("hdl64e", 16, RangeInterpolation())
-    for times in (True, False):
-        recovered._run_denser([thin, thin], way, system, times)
-    assert min(count for count, _ in seen) > len(thin)
-    assert [timed for _, timed in seen] == [True, True, False, False]

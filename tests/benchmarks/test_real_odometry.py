@@ -99,10 +99,8 @@ def test_poses_deskewed_to_the_end_are_moved_to_the_stamp():
     middle = np.stack([exp(number * motion) for number in range(6)])
     late = np.stack([T @ exp(0.5 * motion) for T in middle])
     late[:2] = middle[:2]  # not deskewed: they have no motion before them
-    late[2] = middle[2] @ exp(0.5 * log(inverse(late[0]) @ late[1]))
-    late[3] = middle[3] @ exp(0.5 * log(inverse(late[1]) @ late[2]))
-    late[4] = middle[4] @ exp(0.5 * log(inverse(late[2]) @ late[3]))
-    late[5] = middle[5] @ exp(0.5 * log(inverse(late[3]) @ late[4]))
+    for row in range(2, 6):
+        late[row] = middle[row] @ exp(0.5 * log(inverse(late[row - 2]) @ late[row - 1]))
     np.testing.assert_allclose(moved_to_stamp(late, np.full(6, 0.5)), middle, atol=1e-12)
 
 

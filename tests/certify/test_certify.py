@@ -181,11 +181,3 @@ def test_the_information_is_the_inverse_covariance_of_the_pose():
         error = se3.log(se3.inverse(p.T_target_source) @ pose.T_target_source)
         squares.append(error @ pose.information @ error)
     assert np.mean(squares) == pytest.approx(6.0, rel=0.12)
-
-
-def test_matches_without_weight_do_not_count(rng):
-    p = random_problem(rng, 20)
-    information = p.information.copy()
-    information[::2] = 0.0
-    some = solve(p.source[1::2], p.target[1::2], p.information[1::2])
-    np.testing.assert_allclose(solve(p.source, p.target, information).T_target_source, some.T_target_source, atol=1e-10)

@@ -1,7 +1,6 @@
 """Attacks on the terminal by names and contents that are printed. Each row is one attack."""
 
 import json
-import warnings
 
 import pytest
 
@@ -48,18 +47,6 @@ def test_only_plain_text_reaches_the_terminal(run_poli, attack):
         json.loads(said)
     elif "--debug" not in words:
         assert all(len(line) for line in said.splitlines()), "a line feed from a name"
-
-
-def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
-    from poli.io import formats
-
-    read = formats.read
-    monkeypatch.setattr("poli.io.formats.read", lambda *a, **k: (warnings.warn(NASTY, stacklevel=1), read(*a, **k))[1])
-    for debug in ((), ("--debug",)):
-        code, said = run_poli("convert", scan(), f"b{len(debug)}.pcd", *debug)
-        assert code == 0
-        assert harmless(said)
-        assert "owned" in said
 
 
 def test_all_control_characters_are_escaped():

@@ -78,6 +78,16 @@ def test_json_of_a_drive_and_its_odometry(call):
     assert told["evaluation"] == json.loads(Path("run/summary.json").read_text())["evaluation"]
 
 
+@pytest.mark.parametrize("layout", ["poli", "kitti"])
+def test_a_simulated_drive_reads_back(call, layout):
+    call("simulate", "drive", "--place", "tunnel", "--seed", "5", "--scans", 3, "--layout", layout)
+    drive = poli.dataset("auto", "drive")
+    assert len(drive) == 3
+    assert len(drive[0]) > 5_000
+    assert ("normal" in drive[0].fields) == (layout == "poli")
+    assert np.linalg.norm(drive.poses[1, :3, 3] - drive.poses[0, :3, 3]) == pytest.approx(0.8, abs=0.1)
+
+
 def test_json_and_quiet_of_a_pose(call):
     mesh, rng = procedural_mesh(8, 48), np.random.default_rng(0)
     for name in ("a.ply", "b.ply"):

@@ -22,21 +22,15 @@ from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.network import Network  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
-from tiny_training import tiny  # noqa: E402
+from tiny_training import ARCHITECTURES, tiny  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 SMALL = [
     Architecture(curvature=6),
-    Architecture(
-        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True, sensor=True, size=10,
-        curvature=6,
-    ),
+    replace(ARCHITECTURES[2], curvature=6),
     Architecture(curvature=6, curvature_wide=(20,)),
-    Architecture(
-        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), log_scale=True, sensor=True,
-        curvature=6, curvature_wide=(7, 5),
-    ),
-]  # fmt: skip
+    replace(ARCHITECTURES[2], reach=10, size=0, curvature=6, curvature_wide=(7, 5)),
+]
 
 
 def sphere(count: int, radius: float, seed: int = 0) -> np.ndarray:

@@ -77,12 +77,6 @@ def test_object_models_warn_only_about_the_number_of_points():
     assert complaints(poli.estimate, points[:FEWEST], model="objects") == []
 
 
-def test_the_spacing_of_a_grid():
-    """On a plane, spacing squared is the area per point."""
-    grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(60.0), [0.0]), axis=-1).reshape(-1, 3) * 0.3
-    assert median_spacing(_spacing(grid)) == pytest.approx(0.3, rel=0.1)
-
-
 def test_known_densities_are_read_from_the_model_file():
     lidar = load_model("lidar")
     assert Seen.by(lidar).voxels == (0.2, 2.0)

@@ -60,13 +60,6 @@ def test_frames_are_rotations_and_groups_have_radius_one():
         np.testing.assert_allclose(interpolation.weights.sum(axis=1), 1.0, atol=1e-6)
 
 
-def test_thin_axis_is_the_normal_of_a_plane():
-    rng = np.random.default_rng(3)
-    points = np.column_stack([rng.uniform(-1, 1, (300, 2)), np.zeros(300)])
-    frames = group(points, ARCHITECTURE).levels[0].frames
-    np.testing.assert_allclose(np.abs(frames[:, 2, 2]), 1.0, atol=1e-6)
-
-
 def test_duplicates_and_lines_are_finite():
     for points in (np.zeros((20, 3)), np.repeat(cloud(4, 10), 5, axis=0), np.outer(np.arange(40.0), [1.0, 2.0, 3.0])):
         grouping = group(points, ARCHITECTURE)

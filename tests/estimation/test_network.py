@@ -179,11 +179,7 @@ def test_estimate_beats_pca_on_a_procedural_shape():
     assert np.median(mine) < 0.9 * min(map(np.median, rivals))
 
 
-def test_estimate_refuses_bad_input(tmp_path):
-    with pytest.raises(InputError, match="at least 16"):
-        poli.estimate(cloud(7, 15))
-    with pytest.raises(InputError, match="expected one of"):
-        poli.estimate(cloud(7), model="lidra")
+def test_damaged_and_missing_model_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match="no such model"):
         poli.estimate(cloud(7), model=tmp_path / "none.safetensors")
     whole = exported(tmp_path, ARCHITECTURES[1]).read_bytes()
@@ -206,10 +202,6 @@ def test_scans_are_estimated_with_and_without_sensor_information(rng):
     for field in fields:
         assert np.isfinite(field.covariances).all()
         assert np.linalg.eigvalsh(field.covariances).min() > 0
-    with pytest.raises(InputError, match="up is"):
-        poli.estimate(points, up=np.zeros(3))
-    with pytest.raises(InputError, match="viewpoint"):
-        poli.estimate(points, viewpoint=np.zeros(4))
 
 
 def test_the_lidar_model_beats_pca_on_a_held_out_scan():

@@ -167,15 +167,6 @@ def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkey
     assert thread_count() <= 4096
 
 
-def test_no_chunk_is_empty(monkeypatch):
-    monkeypatch.setenv("POLI_NUM_THREADS", "16")
-    for total in (1, 7, 16, 33, 1000):
-        ranges: list[tuple[int, int]] = []
-        run_chunks(lambda begin, end, ranges=ranges: ranges.append((begin, end)), total, smallest=3)
-        assert all(begin < end for begin, end in ranges)
-        assert sum(end - begin for begin, end in ranges) == total
-
-
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_work_in_the_background_is_done_and_its_errors_are_raised(monkeypatch, threads):
     monkeypatch.setenv("POLI_NUM_THREADS", threads)

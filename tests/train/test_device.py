@@ -48,5 +48,3 @@ def test_the_command_accepts_a_device(tmp_path):
     scan, out = str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz")
     run("estimate", scan, out, "--model", str(model), "--device", "cpu")
     same(poli.Ellipsoids.load(out), poli.estimate(poli.read(scan), model))
-    assert "device is 'cuda:99'" in run("estimate", scan, out, "--model", str(model), "--device", "cuda:99", fails=True)
-    assert "PCA runs on the CPU" in run("estimate", scan, out, "--model", "pca", "--device", "cpu", fails=True)

@@ -1,4 +1,4 @@
-"""The layer: forward equals `certify.solve`, gradients equal finite differences and the KKT system of the paper."""
+"""The layer: forward equals `certify.solve`, and gradients equal finite differences. Motions in torch equal those in numpy."""
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from oracles import seeds
 from poli import se3
 from poli.certify import PosePrior, solve
 from poli.errors import DegenerateError
+from poli.train import tensors3 as motion
 from poli.train.pose_layer import certified_pose
 
 
@@ -105,3 +106,30 @@ def test_writing_to_an_input_between_forward_and_backward_is_caught(rng):
     source += 1.0
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         T.sum().backward()
+
+
+# --- rigid motions against those in numpy
+
+
+@given(st.integers(0, 10_000), st.floats(-9, 0))
+def test_log_and_jacobian_agree_with_numpy(seed, exponent):
+    xi = np.random.default_rng(seed).standard_normal(6) * 10.0**exponent / 3.0
+    T = se3.exp(xi)
+    assert motion.log(torch.from_numpy(T)).numpy() == pytest.approx(se3.log(T), abs=1e-9)
+    expected = se3.right_jacobian_inverse(-xi)  # J_l(xi) = J_r(-xi)
+    np.testing.assert_allclose(motion.left_jacobian_inverse(torch.from_numpy(xi)).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(motion.inverse(torch.from_numpy(T)).numpy(), se3.inverse(T), atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-8, 1e-3, 0.3, 1.0])
+def test_log_has_finite_and_right_gradients(size):
+    xi = size * np.random.default_rng(1).standard_normal(6) / 3.0
+    T = torch.from_numpy(se3.exp(xi)).requires_grad_()
+    jacobian = torch.autograd.functional.jacobian(motion.log, T)
+    assert torch.isfinite(jacobian).all()
+    for axis in range(6):  # along right perturbations, the derivative of Log(T Exp(e)) is J_r^-1
+        step = np.zeros(6)
+        step[axis] = 1e-6
+        moved = (se3.log(se3.exp(xi) @ se3.exp(step)) - se3.log(se3.exp(xi) @ se3.exp(-step))) / 2e-6
+        tangent = se3.exp(xi) @ (se3.exp(step) - se3.exp(-step)) / 2e-6
+        np.testing.assert_allclose((jacobian * torch.from_numpy(tangent)).sum((1, 2)).numpy(), moved, atol=2e-5)

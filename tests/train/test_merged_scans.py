@@ -15,11 +15,12 @@ torch = pytest.importorskip("torch")
 from poli.train.config import ScanConfig  # noqa: E402
 from poli.train.scan_pairs import ScanSource, recorded_scans  # noqa: E402
 from poli.train.tracked_log import _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
-from tiny_training import ARCHITECTURES, COUNT, town_drive, town_log  # noqa: E402
+from tiny_training import ARCHITECTURES, COUNT, SCANNED, town_drive, town_log  # noqa: E402
 
 SMALL = ARCHITECTURES[2]
 CONFIG = ScanConfig(worlds=0, validation_worlds=0, datasets=("drive",), points=400, voxels=(0.5,), raw_share=0.0, clouds=2)
-TOML = """
+TOML = (
+    """
 name = "tiny"
 [scans]
 worlds = 0
@@ -30,19 +31,12 @@ voxels = [0.5, 1.0]
 [loss]
 outliers = 0.1
 tail = 0.5
-[architecture]
-neighbors = [8, 6]
-edge = [8, 8]
-scalars = [8, 8]
-reach = 8
-wide = [6]
-log_scale = true
-sensor = true
-size = 8
 [schedule]
 steps = 4
 settle = 0.5
 """
+    + SCANNED
+)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # no
 from poli.train.network import TrainingModel  # noqa: E402
 from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
-from tiny_training import ARCHITECTURES  # noqa: E402
+from tiny_training import ARCHITECTURES, SCANNED  # noqa: E402
 
 SMALL = ARCHITECTURES[2]
 CONFIG = ScanConfig(worlds=1, stations=1, sensors_each=1, sensors=("vlp16",), places=("tunnel",), validation_worlds=1, points=600)
@@ -143,21 +143,13 @@ points = 400
 [loss]
 outliers = 0.1
 visibility = 0.3
-[architecture]
-neighbors = [8, 6]
-edge = [8, 8]
-scalars = [8, 8]
-reach = 8
-wide = [6]
-log_scale = true
-sensor = true
-size = 8
 [schedule]
 steps = 4
 settle = 0.5
 validate_every = 4
 checkpoint_every = 2
 """
+        + SCANNED
     )
     config = read_config(path)
     model = train(config, tmp_path / "run")

@@ -112,8 +112,6 @@ def test_the_calibration_can_be_scaled(tmp_path):
         read_model(train(replace(config, calibration_scale=scale), tmp_path / f"{scale}")).calibration for scale in (1.0, 0.8)
     )
     assert scaled == pytest.approx(0.8 * plain)
-    with pytest.raises(InputError, match="calibration_scale"):
-        replace(config, calibration_scale=0.0)
 
 
 def test_another_configuration_does_not_continue_a_run(tmp_path):
