@@ -26,12 +26,13 @@ from poli.train.tensors3 import eigh3  # noqa: E402
 from tiny_training import cloud, exported  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_inference.py"
+# Small ones: torch takes long to export a large graph. The example below exports a shipped model.
 ARCHITECTURES = {
     "sensor": Architecture(
-        neighbors=(8, 8, 12), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), frames="sensor", log_scale=True,
+        neighbors=(8, 12), edge=(8, 12), scalars=(12, 16), reach=10, wide=(6,), rounds=1, frames="sensor", log_scale=True,
         sensor=True, size=10,
     ),
-    "default": Architecture(),
+    "object": Architecture(neighbors=(12,), edge=(10,), scalars=(9,), reach=12, rounds=1),
 }  # fmt: skip
 
 
