@@ -29,7 +29,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_inference.py"
 # Small ones: torch takes long to export a large graph. The example below exports a shipped model.
 ARCHITECTURES = {
     "sensor": Architecture(
-        neighbors=(8, 12), edge=(8, 12), scalars=(12, 16), reach=10, wide=(6,), rounds=1, frames="sensor", log_scale=True,
+        neighbors=(8, 12), edge=(8, 12), scalars=(12, 16), reach=12, wide=(6,), rounds=1, frames="sensor", log_scale=True,
         sensor=True, size=10,
     ),
     "object": Architecture(neighbors=(12,), edge=(10,), scalars=(9,), reach=12, rounds=1),
