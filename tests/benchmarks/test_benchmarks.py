@@ -65,7 +65,7 @@ def test_layer(tmp_path, monkeypatch):
     """A small but real run: cvxpylayers solves the same problems, and agrees."""
     pytest.importorskip("cvxpylayers")
     figures = tmp_path / "figures.json"
-    words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "40", "--repeats", "2", "--largest", "1000"]
+    words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "10", "--repeats", "1", "--largest", "1000"]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
     main()
     result = json.loads(figures.read_text())

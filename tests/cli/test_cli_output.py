@@ -182,7 +182,7 @@ def test_progress_is_shown_on_terminals_only(tmp_path):
         folder.mkdir()
         reader, writer = pty.openpty() if more is not None else os.pipe()
         done = subprocess.run(
-            [*POLI, "simulate", "drive", "--scans", "2", *(more or [])],
+            [*POLI, "simulate", "drive", "--scans", "2", "--place", "tunnel", *(more or [])],
             cwd=folder,
             stderr=writer,
             stdout=subprocess.PIPE,
