@@ -1,16 +1,24 @@
 """A training run of seconds, networks with random weights, and a cloud for them."""
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from poli.estimation.architecture import Architecture
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 torch = pytest.importorskip("torch")
 from poli.train.config import TrainConfig  # noqa: E402
 from poli.train.model_file import export_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
+from poli.train.tracked_log import TrackedLog  # noqa: E402
+
+COUNT = 14  # scans of the drive
 
 TINY = """
 name = "tiny"
@@ -41,6 +49,33 @@ log_every = 1
 validate_every = 6
 checkpoint_every = 2
 """
+
+
+SCANNED = """
+[architecture]
+neighbors = [8, 6]
+edge = [8, 8]
+scalars = [8, 8]
+reach = 8
+wide = [6]
+log_scale = true
+sensor = true
+size = 8
+"""  # the network of a training on scans
+
+
+@cache
+def town_drive() -> Drive:
+    """A short drive with a coarse sensor."""
+    sensor = replace(find_sensor("vlp16"), steps=300)
+    return Drive(World(make_place("town", 3)), sensor, Ride(speed=6.0), COUNT, 0)
+
+
+@cache
+def town_log() -> TrackedLog:
+    """The same as a log whose poses are known well."""
+    drive, covariances = town_drive(), np.tile(np.diag([1e-7] * 3 + [1e-5] * 3), (COUNT, 1, 1))
+    return TrackedLog("a town", [scan.keep() for scan in drive], drive.poses, covariances, np.ones(COUNT, bool))
 
 
 def tiny(folder: Path, steps: int) -> Path:

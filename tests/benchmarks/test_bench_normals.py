@@ -25,12 +25,6 @@ def bowl(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([x, y, x * x - 0.5 * y * y], axis=1), normals / np.linalg.norm(normals, axis=1, keepdims=True)
 
 
-def test_weights_of_power_zero_are_plain_pca():
-    points, _ = bowl(200, np.random.default_rng(0))
-    for (k, _power), field in weighted_pca(points, (6, 30, 12), (0,)):
-        np.testing.assert_allclose(field.covariances, poli.pca(points, k=k).covariances, atol=1e-14)
-
-
 def test_weighted_pca_is_the_covariance_with_inverse_distances():
     points, _ = bowl(60, np.random.default_rng(1))
     found = dict(weighted_pca(points, (8, 20)))
@@ -55,28 +49,6 @@ def test_a_quadric_with_equal_weights_fits_a_quadric_and_a_plane_does_not():
         errors[order] = normal_errors((axes @ normal[..., None])[..., 0].double().numpy()[inside], truth[inside]).rmse
     assert errors[2] < 0.5 * errors[1]
     np.testing.assert_allclose(errors[1], normal_errors(poli.pca(points, k=24).normals[inside], truth[inside]).rmse, rtol=1e-3)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_the_derivatives_of_a_fit_are_right(order):
-    rng = np.random.default_rng(3)
-    patches = torch.from_numpy(rng.normal(size=(4, 12, 3)) * [1.0, 0.7, 0.1])
-    weights = torch.from_numpy(rng.uniform(0.2, 1.0, (4, 12))).requires_grad_()
-    target = torch.from_numpy(rng.normal(size=3))
-
-    def value(w):  # the sign of a normal is arbitrary
-        return ((fit(patches, w, order) @ target) ** 2).sum()
-
-    assert torch.autograd.gradcheck(value, (weights,), atol=1e-5)
-
-
-def test_deepfit_rotates_with_the_points():
-    points, _ = bowl(150, np.random.default_rng(4))
-    rotation = poli.se3.so3_exp(np.array([0.3, -1.0, 0.4]))
-    turned, plain = (deepfit_normals(p, 16, 1) for p in (points @ rotation.T, points))
-    # The signs of the axes of a patch may differ, so the weights do slightly.
-    assert np.median(np.abs(np.einsum("ni,ni->n", turned, plain @ rotation.T))) > 0.99
-    np.testing.assert_allclose(np.linalg.norm(plain, axis=1), 1.0, atol=1e-5)
 
 
 def test_a_short_training_writes_weights_that_are_read_back(tmp_path, monkeypatch):

@@ -9,9 +9,8 @@ import pytest
 
 from benchmarks import cache
 from benchmarks.cache import Cache
-from benchmarks.data.drives import SimulatedDrive, ThinnedScans
+from benchmarks.data.drives import SimulatedDrive
 from benchmarks.experiments.odometry import Options, run
-from benchmarks.experiments.odometry.tables import compare_drives
 from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
 from benchmarks.report import publish
 from benchmarks.rivals.odometry import PairwiseSettings
@@ -101,32 +100,6 @@ def test_runs_are_cached_separately_and_only_ours_are_invalidated(bench, town, t
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["GICP"]
 
 
-def test_an_interrupted_run_is_repeated(town, tmp_path):
-    kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
-    kept.outcome(town, mine)
-    (path,) = tmp_path.rglob("*.json")
-    path.write_text(path.read_text()[:50])
-    assert kept.outcome(town, mine).poses.shape == (COUNT, 4, 4)
-    json.loads(path.read_text())
-
-
-def test_the_digest_of_the_sources_changes_with_them(tmp_path):
-    (tmp_path / "a.py").write_text("x = 1\n")
-    before = cache._digest_of_sources(tmp_path)
-    assert cache._digest_of_sources(tmp_path) == before
-    (tmp_path / "a.py").write_text("x = 2\n")
-    changed = cache._digest_of_sources(tmp_path)
-    (tmp_path / "a.py").rename(tmp_path / "b.py")
-    assert len({before, changed, cache._digest_of_sources(tmp_path)}) == 3
-
-
-def test_cached_thinned_scans_give_the_same_poses(town):
-    pytest.importorskip("small_gicp")
-    rival = contestants((0.5,), "lidar", ("GICP",))[0]
-    # Threads sum in any order, so the last digits differ between runs.
-    np.testing.assert_allclose(rival.run(town.scans).poses, rival.run(ThinnedScans(town)[0.5]).poses, atol=1e-9)
-
-
 def test_one_setting_serves_all_drives_of_a_sensor():
     # "x" is the best on one drive, "y" on average.
     x = [made("one", setting="x", error=0.01), made("two", setting="x", error=0.50)]
@@ -135,18 +108,6 @@ def test_one_setting_serves_all_drives_of_a_sensor():
     best = at_best_settings([*x, *y, *other])
     assert {(j.drive, j.setting) for j in best} == {("one", "y"), ("two", "y"), ("three", "x")}
     assert mean_rpe([j for j in best if j.group == "a"]) == pytest.approx(0.11)
-
-
-def test_the_worst_drive_is_reported_for_common_and_per_drive_settings():
-    rivals = [
-        made("one", setting="x", error=0.02), made("one", setting="y", error=0.01),
-        made("two", setting="x", error=0.02), made("two", setting="y", error=0.09),
-    ]  # fmt: skip
-    ours = [made("one", method=SCAN, setting="defaults", error=0.012), made("two", method=SCAN, setting="defaults", error=0.01)]
-    worst, better = compare_drives(at_best_settings([*rivals, *ours]), [*rivals, *ours])
-    assert (worst["drive"], better["drive"]) == ("one", "two")
-    assert worst["percent"] == pytest.approx(-40.0)
-    assert worst["tuned_percent"] == pytest.approx(20.0)
 
 
 def test_metrics_of_a_perfect_and_of_a_stretched_trajectory(town):

@@ -7,10 +7,7 @@ import pytest
 
 from benchmarks.experiments import recovered
 from benchmarks.experiments.recovered import FULL, NO_TIMES, TIMES, Job, Options
-from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW, interpolated
-from benchmarks.rivals.odometry_contestants import Outcome
-from benchmarks.rivals.range_interpolation import RangeInterpolation
-from poli.errors import InputError
+from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW
 from spinning_scans import yard
 
 
@@ -26,12 +23,6 @@ def test_the_share_is_of_the_missing_beams():
     assert math.isnan(recovered._measures(0.1, 0.2, 0.1)["recovered"])
     assert recovered._share({"few": 0.1, "full": 0.0999, "recovered": 3.0}) == "-"  # few beams are as good as all
     assert recovered._share({"few": 0.1, "full": 0.04, "recovered": 0.5}) == "50 %"
-
-
-def test_interpolated_rows_have_times(thin):
-    dense = interpolated("hdl64e", 16, RangeInterpolation()).apply(thin)
-    assert len(dense) > len(thin)
-    assert len(dense.fields["time"]) == len(dense)
 
 
 def test_the_better_setting_of_the_times_counts(monkeypatch, tmp_path):
@@ -50,21 +41,3 @@ def test_the_better_setting_of_the_times_counts(monkeypatch, tmp_path):
     row = dict(zip(columns, next(r for r in rows if r[2:4] == ["**mean**", POLI]), strict=True))
     assert row["recovered"] == "50 %"
     assert row["change"] == "-33.3 %"
-    with pytest.raises(InputError, match="--real is missing"):
-        next(recovered.run(Options()))
-    with pytest.raises(InputError, match="systems: LOAM"):
-        Options(systems=("LOAM",))
-
-
-def test_a_system_runs_on_the_denser_scans(thin):
-    seen = []
-
-    def system(scans):
-        seen.extend((len(scan), "time" in scan.fields) for scan in scans)
-        return Outcome(np.tile(np.eye(4), (len(seen), 1, 1)), np.zeros(len(seen)))
-
-    way = interpolated("hdl64e", 16, RangeInterpolation())
-    for times in (True, False):
-        recovered._run_denser([thin, thin], way, system, times)
-    assert min(count for count, _ in seen) > len(thin)
-    assert [timed for _, timed in seen] == [True, True, False, False]

@@ -1,15 +1,13 @@
 """The runtime benchmarks, on clouds small enough for a test."""
 
 import json
-import os
 
 import numpy as np
 import pytest
 
 from benchmarks.__main__ import run
-from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
-from benchmarks.fresh_process import peak_mb
-from benchmarks.timing import STAGES, medians, same_threads, stopwatch
+from benchmarks.data.sized_clouds import real_cloud
+from benchmarks.timing import STAGES, medians, stopwatch
 from pictures import plot_colors
 from poli.errors import FormatError, InputError
 from poli.io.datasets import write_kitti
@@ -59,29 +57,6 @@ def test_contestants_run_the_requested_number_of_times_in_turns():
     assert medians({"a": lambda: {"total": float(next(milliseconds))}}, 5) == {"a": {"total": 3.0}}
 
 
-def test_all_contestants_get_the_same_threads(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setenv("POLI_NUM_THREADS", "1")
-    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    if before:
-        with same_threads() as threads:
-            assert (threads, os.environ["OMP_NUM_THREADS"], len(os.sched_getaffinity(0))) == (1, "1", 1)
-        assert os.sched_getaffinity(0) == before
-        assert "OMP_NUM_THREADS" not in os.environ
-    monkeypatch.setenv("POLI_NUM_THREADS", "4096")
-    with pytest.raises(InputError, match=r"POLI_NUM_THREADS is \d+"), same_threads():
-        pass
-
-
-def test_simulated_clouds_have_the_requested_size():
-    cloud = simulated_cloud(1000)
-    assert cloud.points.shape == (1000, 3)
-    assert len(np.unique(cloud.points, axis=0)) == 1000
-    assert "1024 columns" in cloud.source
-    assert "2048 columns" in simulated_cloud(125_000).source
-    assert 28_000 < len(vlp16_sweep()) < 32_000
-
-
 def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
     one, two = real_cloud(real, 250), real_cloud(real, 500)
     assert (len(one.points), len(two.points)) == (250, 500)
@@ -93,12 +68,6 @@ def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
         real_cloud(real, 601)
     with pytest.raises(FormatError, match="no scans"):
         real_cloud(tmp_path, 10)
-
-
-def test_the_peak_includes_the_estimate(model):
-    peak = peak_mb(simulated_cloud(20_000).points, model)
-    assert peak is not None
-    assert 20_000 * 12 * 8e-6 < peak < 500.0  # a point and a covariance each in float64, at least
 
 
 def test_runtime_writes_table_metrics_and_plot(tmp_path, model, real):
@@ -122,9 +91,5 @@ def test_runtime_writes_table_metrics_and_plot(tmp_path, model, real):
         assert figures[f"{prefix}exponents"]["poli"] == figures[f"{prefix}exponent"]
     assert figures["vlp16_ms"] > 0.0
     assert figures["threads"] == thread_count()
-    table = (tmp_path / "runtime.md").read_text()
-    assert (
-        "| N | POLI ms | sampling | neighbors | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
-    )
-    assert "| 400, real |" in table
+    assert "| 400, real |" in (tmp_path / "runtime.md").read_text()
     assert len(plot_colors(tmp_path / "runtime.png")) >= 4

@@ -24,7 +24,6 @@ def test_the_list_of_experiments_is_quick_and_complete():
     *lines, torch_loaded = done.stdout.splitlines()
     listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line.startswith("  ")}
     assert list(listed) == NAMES
-    assert {"layer", "odometry", "registration", "runtime"} <= set(NAMES)
     assert torch_loaded == "False"
 
 
@@ -46,13 +45,9 @@ def test_every_experiment_explains_its_options(name, capsys):
     ("words", "said"),
     [
         (["latte"], "no experiment 'latte'; choose from adapt, "),
-        (["layr"], "did you mean layer?"),
         (["certificate", "--problems", "0"], "argument --problems: expected a whole number of at least 1, got '0'"),
-        (["certificate", "--problems", "many"], "argument --problems: expected a whole number of at least 1, got 'many'"),
-        (["certificate", "--problem"], "argument --problems: expected one argument"),
         (["certificate", "--milk", "2"], "unrecognized arguments: --milk 2; `python -m benchmarks certificate --help`"),
         (["adapt"], "required: --real"),
-        (["runtime", "--sizes", "few"], "argument --sizes: expected a whole number, or several separated by commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys):
@@ -70,7 +65,7 @@ def test_layer(tmp_path, monkeypatch):
     """A small but real run: cvxpylayers solves the same problems, and agrees."""
     pytest.importorskip("cvxpylayers")
     figures = tmp_path / "figures.json"
-    words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "40", "--repeats", "2", "--largest", "1000"]
+    words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "10", "--repeats", "1", "--largest", "1000"]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
     main()
     result = json.loads(figures.read_text())
@@ -118,19 +113,6 @@ def test_a_pivot_shows_means_bold_bests_and_dashes_for_missing_values():
     assert reverse.render(RECORDS[:3]) == (["drive", "y", "x"], [["a", "5.00", "**40.0**"]])
 
 
-def test_the_best_of_a_column_is_chosen_within_a_group():
-    columns = [Column("RPE", "{meters:cm}", lowest="meters"), Column("seed", "{seed}")]
-    table = Table([Column("drive", "{drive}"), Column("method", "{method}")], columns, among="{drive}")
-    _, rows = table.render(RECORDS[2:5] + [{"drive": "b", "method": "w", "meters": 0.01, "seed": 3}])
-    assert [row[2] for row in rows] == ["5.00", "2.00", "-", "**1.00**"]
-
-
-def test_values_that_print_equal_are_equal():
-    records = [{"row": "r", "way": way, "success": value} for way, value in (("a", 66.66), ("b", 66.67), ("c", 50.0))]
-    table = Table([Column("row", "{row}")], across="way", cell="{success:.1f}", highest="success", digits=1)
-    assert table.render(records)[1] == [["r", "**66.7**", "**66.7**", "50.0"]]
-
-
 def test_cells():
     record = {"a": {"b": 0.012345}, "c": None, "d": math.nan, "e": -3.21}
     assert show("{a[b]:cm}, {c}, {d:.1f}, {e:+%}, {a[b]:share}", record) == "1.23, -, -, -3.2 %, 1 %"
@@ -156,8 +138,3 @@ def test_a_report_is_written_as_markdown_json_and_plots(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "tea.json").read_text() == (tmp_path / "copy.json").read_text()
     for name in plots:
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_page_of_benchmarks_lists_all_experiments():
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    assert {name for name in NAMES if f"python -m benchmarks {name} " in page} == set(NAMES)

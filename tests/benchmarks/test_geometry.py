@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.data.held_out import held_out_pairs
-from benchmarks.experiments.geometry import _HELD_OUT, judge, normal_angles
+from benchmarks.experiments.geometry import judge, normal_angles
 from benchmarks.metrics.likelihood import NEIGHBORS
 from benchmarks.rivals.pca import weighted_pca
 from poli.ellipsoids import Ellipsoids
@@ -44,15 +44,10 @@ def test_a_configuration_is_evaluated_completely(spot):
     assert result["pca_k"] == min(by_neighbors, key=by_neighbors.get)
     assert result["pca"]["all"]["rmse"] == pytest.approx(min(by_neighbors.values()), rel=1e-6)
     assert result["poli"]["all"]["rmse"] == pytest.approx(rmse(estimate(cloud, "objects")), rel=1e-6)
-    assert len(set(by_neighbors.values())) == len(NEIGHBORS)  # otherwise any choice would be the best
-    assert result["pca_far_rmse"] <= result["pca"]["far"]["rmse"] + 1e-9
     k, power = result["weighted_setting"]
     ((_, weighted),) = weighted_pca(cloud, [k], [power])
     assert result["weighted"]["all"]["rmse"] == pytest.approx(rmse(weighted), rel=1e-6)
     assert result["weighted_best_median"] <= result["weighted"]["all"]["median"]
-    titles, (row,) = _HELD_OUT.render([{"name": "here", **result}])
-    assert f"({k}, {power})" in row[titles.index("weighted PCA (k, power)")]
-    assert result["poli"]["all"]["count"] == result["pca"]["all"]["count"]
     for method in ("poli", "pca"):
         assert 0.0 < result[method]["sample_distance"]["0.5"] <= result[method]["sample_distance"]["1"]
         assert 0.0 < result[method]["covered"]["0.5"] <= 1.0

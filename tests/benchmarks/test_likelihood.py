@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import poli
-from benchmarks.metrics.likelihood import Matches, _in_axes, _mean_nll, gate_for, match, nll, squared, tuned_pca
+from benchmarks.metrics.likelihood import Matches, gate_for, match, nll, squared, tuned_pca
 from poli.se3 import exp
 
 
@@ -31,27 +31,6 @@ def test_nll_is_that_of_the_mixture():
     inlier = [multivariate_normal(cov=2.0 * c).pdf(x) for c, x in zip(C, d, strict=True)]
     expected = -np.log(0.9 * np.array(inlier) + 0.1 * multivariate_normal(cov=np.eye(3)).pdf(d))
     np.testing.assert_allclose(nll(d, C), expected, rtol=1e-9)
-
-
-def test_nll_is_finite_for_gross_outliers():
-    d = np.array([[2.0, 0.0, 0.0]])
-    assert nll(d, 1e-8 * np.eye(3)[None]) == pytest.approx(-np.log(0.1) + 1.5 * np.log(2 * np.pi) + 2.0)
-
-
-def test_squared_distances_of_true_covariances_are_chi_square():
-    rng = np.random.default_rng(1)
-    C = covariances(rng, 20_000)
-    values = squared(draw(rng, C), C)
-    assert values.mean() == pytest.approx(3.0, abs=0.06)
-    assert np.median(values) == pytest.approx(2.366, abs=0.06)
-
-
-def test_the_true_covariances_have_the_lowest_nll():
-    rng = np.random.default_rng(2)
-    C = covariances(rng, 5_000)
-    d = draw(rng, C)
-    means = [nll(d, scale * C).mean() for scale in (0.25, 1.0, 4.0)]
-    assert means[1] < min(means[0], means[2]) - 0.1
 
 
 def test_matches_are_nearest_points_under_the_pose_within_the_gate():
@@ -86,12 +65,3 @@ def test_tuned_pca_recovers_neighbors_scale_and_floor():
     assert tuned.nll == pytest.approx(nll(d, C).mean())
     assert tuned.median_squared == pytest.approx(np.median(squared(d, C)))
     assert tuned.mean_squared == pytest.approx(squared(d, C).mean())
-
-
-def test_tuning_follows_the_right_gradient():
-    rng = np.random.default_rng(5)
-    points = rough_plane(rng)
-    shape = _in_axes(Matches(points, np.arange(0, 600, 2), 0.2 * rng.normal(size=(300, 3))), 8)
-    at, step = np.log([0.3, 0.05]), 1e-6
-    numeric = [(_mean_nll(at + step * e, *shape)[0] - _mean_nll(at - step * e, *shape)[0]) / (2 * step) for e in np.eye(2)]
-    np.testing.assert_allclose(_mean_nll(at, *shape)[1], numeric, rtol=1e-5)

@@ -5,13 +5,8 @@ import pytest
 
 import poli
 from benchmarks.data.drives import RealSequence, real_sequences, simulated_sequences
-from benchmarks.data.held_out import PLACES
 from benchmarks.rivals.odometry import METHODS, PAIRWISE, run_pairwise, settings_grid
-from poli.io.datasets import open_poli_folder, write_kitti
-from poli.worlds import Ride, World, find_sensor
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
-from poli.worlds.scan_pairs import HELD_OUT_SEEDS
+from poli.io.datasets import write_kitti
 
 COUNT = 5
 
@@ -38,43 +33,6 @@ def largest_error(poses, true):
     """Largest error in meters of the motion between consecutive scans."""
     found, wanted = (np.linalg.inv(T[:-1]) @ T[1:] for T in (poses, true))
     return np.linalg.norm((np.linalg.inv(wanted) @ found)[:, :3, 3], axis=1).max()
-
-
-def test_a_recording_is_the_drive_bit_for_bit(town, beams, keep):
-    number = PLACES.index("town")
-    assert (town.name, town.place, town.sensor, town.rate, len(town)) == ("town small", "town", "small", 10.0, COUNT)
-    start = open_poli_folder(keep / "town_small").about["ride"]["start"]
-    assert start == 0.0  # the requested value; the drive itself is in the middle of the route
-    world = World(make_place("town", HELD_OUT_SEEDS + number))
-    whole = Drive(world, find_sensor(beams), Ride(), COUNT, number).trajectory.duration
-    middle = 0.5 * Ride().speed * (whole - COUNT / town.rate) - 1e-3
-    drive = Drive(world, find_sensor(beams), Ride(start=middle), COUNT, number)
-    np.testing.assert_array_equal(town.poses, drive.poses)
-    for read, made in zip(town.scans, drive, strict=True):
-        assert read.dtype == np.float32
-        np.testing.assert_array_equal(read, made.points)
-
-
-def test_a_recording_is_reused_and_remade_for_another_count(beams, tmp_path):
-    def modified():
-        return (tmp_path / "campus_small" / "dataset.json").stat().st_mtime_ns
-
-    first = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
-    made = modified()
-    again = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
-    assert modified() == made
-    np.testing.assert_array_equal(first.scans[1], again.scans[1])
-    longer = next(simulated_sequences((beams,), ("campus",), 3, keep=tmp_path))
-    assert modified() != made
-    assert len(longer.scans) == len(longer.poses) == 3
-
-
-def test_a_short_route_gives_fewer_scans(tmp_path):
-    slow = tmp_path / "slow.txt"
-    slow.write_text("# steps 8\n# rate 0.1\n-10\n")
-    drives = simulated_sequences((str(slow),), ("bridge",), 9, keep=tmp_path)
-    with pytest.warns(UserWarning, match=r"bridge slow: .* 3 of 9 scans"):
-        assert len(next(drives)) == 3
 
 
 def test_real_sequences_are_read_thinned_and_cropped(town, tmp_path):

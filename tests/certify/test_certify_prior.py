@@ -59,11 +59,11 @@ def test_the_isotropic_prior_is_the_plain_chordal_distance(rng):
 
 
 def test_poses_with_a_prior_are_certified_and_optimal():
-    """Newton descent on matches plus prior from 30 starts finds no lower cost."""
+    """Newton descent on matches plus prior from 10 starts finds no lower cost."""
     rng = np.random.default_rng(2)
     from scipy.optimize import minimize
 
-    for _ in range(25):
+    for _ in range(10):
         p = random_problem(rng, 8, condition=1e3, noise=3.0)
         prior = random_prior(rng, p.T_target_source @ se3.exp(0.3 * rng.standard_normal(6)))
         pose = solve(p.source, p.target, p.information, prior)

@@ -12,7 +12,7 @@ from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
 from benchmarks.data.pose_problems import hostile_problem, random_problem
 from oracles import random_pose
 from poli.certify import PosePrior, checks
-from poli.certify.quadratic import COLUMN_LENGTHS, COUNT, FORMS, SIZE, chordal_form, eliminate_translation, quadratic_form
+from poli.certify.quadratic import COUNT, FORMS, SIZE, chordal_form, eliminate_translation, quadratic_form
 from poli.certify.rotation import round_to_rotation
 from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh
@@ -168,10 +168,3 @@ def test_it_terminates_on_any_input(damage):
     M = np.eye(SIZE)
     M[3, 4] = M[4, 3] = damage
     assert interior_point(M)[3] <= 60
-
-
-def test_the_initial_interior_points_are_feasible():
-    """Those of the module's comment: the mean of y y' over the rotations, and the forms of the columns' lengths."""
-    mean = np.diag([1.0] + [1.0 / 3.0] * 9)
-    np.testing.assert_allclose(np.einsum("lij,ij->l", FORMS, mean), np.eye(COUNT)[0], atol=1e-15)
-    np.testing.assert_array_equal(FORMS[COLUMN_LENGTHS].sum(axis=0), np.diag([-3.0] + [1.0] * 9))

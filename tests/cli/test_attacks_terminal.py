@@ -1,7 +1,6 @@
 """Names and contents of files that would control the terminal if they were printed as they are. Each row is one attack."""
 
 import json
-import warnings
 
 import pytest
 
@@ -33,17 +32,6 @@ def test_only_plain_text_reaches_the_terminal(run_poli, attack):
         json.loads(said)
     else:
         assert all(len(line) for line in said.splitlines()), "a line feed from a name"
-
-
-def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
-    from poli.io import formats
-
-    read = formats.read
-    monkeypatch.setattr("poli.io.formats.read", lambda *a, **k: (warnings.warn(NASTY, stacklevel=1), read(*a, **k))[1])
-    code, said = run_poli("convert", scan(), "b.pcd")
-    assert code == 0
-    assert harmless(said)
-    assert "owned" in said
 
 
 def test_all_control_characters_are_escaped():

@@ -51,9 +51,3 @@ def test_every_command_has_the_common_options(path):
     options = {name for parameter in VERBS[path].params for name in parameter.opts}
     assert {"--quiet", "--debug"} <= options
     assert ("--json" in options) == (path[0] != "node")
-
-
-def test_poli_alone_shows_help_with_the_exit_codes():
-    text = " ".join(render(()).split())
-    for said in ("Exit codes: 0", "130 Ctrl-C", "--install-completion", "--show-completion", "--version"):
-        assert said in text

@@ -26,7 +26,7 @@ def house(tmp_path_factory):
         poli.write(scan, house / name)
     poli.write(scan.points, house / "good.xyz")
     junk = np.random.default_rng(1).bytes(4001)
-    for ending in ("pcd", "bin", "las", "bag", "mcap", "db3", "safetensors"):
+    for ending in ("bin", "las", "bag", "safetensors"):
         (house / f"junk.{ending}").write_bytes(junk)
     whole = (house / "good.pcd").read_bytes()
     (house / "cut.pcd").write_bytes(whole[: len(whole) // 2])
@@ -41,7 +41,6 @@ def house(tmp_path_factory):
     for name in ("nothing", "full", "scans", "mixed"):
         (house / name).mkdir()
     (house / "full" / "a").write_text("")
-    poli.write(scan, house / "scans" / "0.pcd")
     for name in ("0.pcd", "1.pcd", "1.npz"):
         poli.write(scan, house / "mixed" / name)
     poses = np.tile(np.eye(4), (3, 1, 1))
@@ -106,9 +105,7 @@ MISTAKES = [
     ("estimate", r"missing argument 'SCAN'.*`poli estimate --help`"),
     # scan files
     ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
-    ("estimate nothing out.npz", r"nothing: is a folder"),
     ("estimate good.teapot out.npz", r"good\.teapot: .*\.pcd.* name its format"),
-    ("estimate good.pcd out.npz --format teapot", r"unknown format 'teapot'; choose from .*pcd"),
     ("estimate empty.pcd out.npz", r"empty\.pcd: the file is empty"),
     ("estimate junk.bin out.npz", r"junk\.bin: 4001 bytes are not a multiple of 16"),
     ("estimate three.bin out.npz", r"three\.bin: .*x y z intensity \(KITTI\).*x y z only; .*--format kitti"),
@@ -119,7 +116,6 @@ MISTAKES = [
     ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
     # options of a scan
     ("estimate good.pcd out.npz --model lidr", r"--model is 'lidr'; .*; did you mean lidar\?$"),
-    ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
     ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
     ("estimate good.pcd out.npz --k 10", r"--k is 10; it is not for model 'lidar'"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
@@ -131,9 +127,6 @@ MISTAKES = [
     ("densify good.npz out.bin", r"intensity only.*\.pcd or \.npz"),
     ("densify kitti full", r"full: .*exists.* give another name"),
     ("densify kitti kitti/dense", r"dense: input and output are inside each other"),
-    ("densify kitti -", r"-: standard output.*single scan.*give OUT a name"),
-    ("simulate full", r"full: .*exists.*remove it first"),
-    ("demo --out good.xyz", r"good\.xyz: .*not a folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
     ("convert good.npz out.bin", r"'\w+'; use \.pcd or \.npz.* --drop"),
@@ -149,15 +142,12 @@ MISTAKES = [
     ("odometry kitti", r"00, 01; pass --sequence"),
     ("odometry scans --option topic", r"--option topic: expected KEY=VALUE"),
     ("odometry kitti --sequence 01", r"poses/01\.txt: 1 poses for 3 scans.* --option poses=False"),
-    ("odometry kitti --sequence 00 --out full", r"full: .*exists.* give another folder"),
     ("odometry kitti --sequence 00 --first 9", r"--first 9: .* has 3 scans"),
-    ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
     ("densify kitti out --topic /points", r"--topic /points: .*bag; remove it"),
     # registration
     ("register rod.xyz ball.xyz", r"rod\.xyz and ball\.xyz: .*may not overlap.*--noise-bound"),
     ("register - -", r"standard input holds one cloud; give the other as a file"),
     # training
-    ("train no.toml", r"no\.toml: No such file"),
     ("train no_number.toml", r"no_number\.toml: .*steps.*many"),
 ]
 
@@ -174,7 +164,6 @@ def test_a_mistake_is_one_line(mistake, command, said):
     [
         ("densify none.bag out.bag", r"none\.bag: .*PointCloud2"),
         ("odometry two.bag", r"topic.*/left, /right; pass --topic$"),
-        ("densify two.bag out.bag --topic /up", r"'/up' is not in this bag.*/left"),
         ("densify two.bag out.mcap --topic /left", r"the input is a"),
         ("odometry junk.bag", r"junk\.bag: not a ROS 1 bag"),
     ],
@@ -205,8 +194,6 @@ def test_a_missing_extra_is_named(mistake, monkeypatch, command, extra):
     ("sent", "said"),
     [
         (b"", "standard input: the file is empty"),
-        (b"ply\nnonsense\n", "standard input: .*PLY"),
-        (bytes(range(128, 256)) * 3 + b"\0", "standard input: 385 bytes are not a multiple of 16"),
         (b"some words", "standard input: the header 'some words' must name"),
     ],
 )

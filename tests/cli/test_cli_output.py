@@ -12,16 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import poli
-from poli.cli import app, main
-from poli.cli.output import as_json
-from poli.estimation.estimate import shipped_models
-from poli.io.datasets import dataset_names, write_kitti
-from poli.scan import Dropped, Scan
-from poli.worlds import SENSORS
-from poli.worlds.places import PLACES
+from poli.cli import main
+from poli.io.datasets import write_kitti
+from poli.scan import Scan
 from poli.worlds.shapes import procedural_mesh
 from tiny_scans import room
 
@@ -76,12 +71,6 @@ def test_json_and_quiet_of_a_pose(call):
     assert call("register", "-", "b.ply", "-q", stdin=Path("a.ply").read_bytes()) == quiet
 
 
-def test_any_value_that_a_command_returns_becomes_json():
-    results = {"a": Dropped(1, 2), "b": np.eye(2), "c": [np.float32("nan"), -np.inf], "d": (Path("e"), np.int64(3), True, None)}
-    expected = {"a": {"nonfinite": 1, "zero": 2}, "b": [[1.0, 0.0], [0.0, 1.0]], "c": [None, None], "d": ["e", 3, True, None]}
-    assert json.loads(as_json(results)) == expected
-
-
 def test_quiet_prints_nothing(call):
     points = room().points.copy()
     points[0] = 0.0
@@ -98,10 +87,10 @@ def test_quiet_prints_nothing(call):
 # --- pipes
 
 
-@pytest.mark.parametrize("ending", [".pcd", ".xyz", ".npy", ".bin"])
+@pytest.mark.parametrize("ending", [".pcd", ".xyz", ".bin"])
 def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
     scan = Scan(room().points, {"intensity": room().fields["intensity"]})
-    poli.write(scan.keep() if ending == ".npy" else scan, f"scan{ending}")
+    poli.write(scan, f"scan{ending}")
     call("estimate", f"scan{ending}", "file.npz")
     call("estimate", "-", "pipe.npz", stdin=Path(f"scan{ending}").read_bytes())
     file, pipe = (poli.Ellipsoids.load(name) for name in ("file.npz", "pipe.npz"))
@@ -118,18 +107,6 @@ def test_a_scan_is_converted_and_converted_back(call, ending):
     np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
     for name in ("intensity", "ring", "time"):  # the columns of a vector are read back one by one
         np.testing.assert_array_equal(again.fields[name].astype(room().fields[name].dtype), room().fields[name])
-
-
-def test_unsupported_fields_are_dropped_on_demand(call):
-    scan = Scan(room().points.astype(np.float32), {"intensity": np.arange(300, dtype=np.float32), "time": np.linspace(0, 0.1, 300)})
-    poli.write(scan, "scan.npz")
-    out, _ = call("convert", "scan.npz", "scan.bin", "--drop")
-    assert out.decode() == "scan.bin: 300 points with intensity, without time\n"
-    out, err = call("convert", "scan.npz", "-", "--to", "kitti", "--drop")
-    assert out == Path("scan.bin").read_bytes()
-    assert "standard output" not in err
-    call("convert", "scan.bin", "scan.data", "--to", "ply")
-    np.testing.assert_array_equal(poli.read("scan.data", format="ply").fields["intensity"], scan.fields["intensity"])
 
 
 @pytest.mark.parametrize(("kind", "start"), [("auto", b"PK\x03\x04"), ("ply", b"ply"), ("splat", b"ply")])
@@ -219,23 +196,3 @@ def test_ctrl_c_keeps_only_whole_scans_of_a_dense_tree(tmp_path):
 
 
 # --- Tab
-
-
-def test_all_completions_are_known_values():
-    found = {}
-    verbs = dict(typer.main.get_command(app).commands)
-    verbs |= {f"node {job}": command for job, command in verbs["node"].commands.items()}
-    for verb, command in verbs.items():
-        for parameter in getattr(command, "params", ()):
-            if parameter._custom_shell_complete:
-                found[verb, parameter.name] = {item.value for item in parameter._custom_shell_complete(None, parameter, "")}
-    assert found["simulate", "place"] == set(PLACES)
-    assert found["simulate", "sensor"] == set(SENSORS)
-    assert found["models", "name"] == set(shipped_models())
-    assert found["odometry", "dataset"] == {"auto", *dataset_names()}
-    assert found["estimate", "model"] == {*shipped_models(), "pca"}
-    assert found["densify", "dataset"] == {"auto", "bag", "kitti", "helipr", "mulran", "poli", "folder"}
-    assert found["export", "model"] == found["adapt", "model"] == set(shipped_models())
-    for verb in ("node densify", "node estimate", "node odometry", "densify", "odometry"):
-        assert found[verb, "model"] == {*shipped_models(), "pca"}, verb
-    assert {"kitti", "pcd", "ply"} <= found["register", "format"] == found["estimate", "format"]

@@ -101,25 +101,13 @@ def test_rerun_draws_the_same_ellipsoids(rng):
     np.testing.assert_allclose(shown, 0.5 * (field.normals + 1.0), atol=0.5 / 255 + 1e-9)
     red = field.to_rerun(colors=np.tile([1.0, 0.0, 0.0], (25, 1)))
     assert red.colors.as_arrow_array().to_pylist() == [0xFF0000FF] * 25
-    with pytest.raises(InputError, match="sigma is 0"):
-        field.to_rerun(sigma=0)
-    with pytest.raises(InputError, match=r"colors have shape \(25, 4\)"):
-        field.to_rerun(colors=np.zeros((25, 4)))
 
 
-@pytest.mark.parametrize(
-    ("module", "method", "extra"),
-    [
-        ("open3d", "to_open3d", "adapters"),
-        ("small_gicp", "to_small_gicp", "adapters"),
-        ("torch", "to_torch", "train"),
-        ("rerun", "to_rerun", "view"),
-    ],
-)
-def test_a_missing_library_is_named(rng, monkeypatch, module, method, extra):
+@pytest.mark.parametrize(("module", "extra"), [("open3d", "adapters"), ("torch", "train"), ("rerun", "view")])
+def test_a_missing_library_is_named(rng, monkeypatch, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"Ellipsoids.{method} .*poli\[{extra}\]"):
-        getattr(random_field(rng, 3), method)()
+    with pytest.raises(MissingExtra, match=rf"Ellipsoids.to_{module} .*poli\[{extra}\]"):
+        getattr(random_field(rng, 3), f"to_{module}")()
 
 
 # --- importing clouds
@@ -137,16 +125,6 @@ def test_open3d_clouds_are_scans(rng):
     np.testing.assert_array_equal(poli.pca(cloud, k=8).covariances, poli.pca(points, k=8).covariances)
     with pytest.raises(InputError, match="source holds 0 points"):
         poli.register(open3d.geometry.PointCloud(), cloud)
-
-
-def test_trimesh_clouds_and_meshes_are_scans(rng):
-    trimesh = pytest.importorskip("trimesh", reason="trimesh is not installed: pip install trimesh")
-    points = rng.standard_normal((50, 3))
-    np.testing.assert_array_equal(points_of(trimesh.PointCloud(points)), points)
-    box = trimesh.creation.box()
-    scan = Scan.of(box)
-    np.testing.assert_array_equal(scan.points, np.asarray(box.vertices))
-    assert type(scan.points) is np.ndarray  # not trimesh's array type, which tracks changes
 
 
 def test_torch_tensors_are_scans(rng):
@@ -207,17 +185,11 @@ def test_reading_a_message_converts_its_times_to_seconds():
         poli.read(message(bytes), format="pcd")
 
 
-def test_damaged_messages_and_unsupported_objects_are_named(tmp_path):
+def test_damaged_messages_and_unsupported_objects_are_named():
     cut = message(lambda raw: raw[:20])
     with pytest.raises(FormatError, match="source: the PointCloud2 message: 1 rows of 5 points need 90 bytes"):
         points_of(cut, "source")
     with pytest.raises(InputError, match=r"'scan\.pcd' is a path; read it with poli\.read"):
         poli.estimate("scan.pcd")
-    with pytest.raises(InputError, match="is a path"):
-        poli.pca(tmp_path / "scan.pcd")
     with pytest.raises(InputError, match=r"points is a types.SimpleNamespace; expected a Scan"):
         points_of(SimpleNamespace(xyz=np.zeros((3, 3))))
-    with pytest.raises(InputError, match=r"shape \(\)"):  # a method, as in small_gicp
-        points_of(SimpleNamespace(points=lambda: np.zeros((3, 3))))
-    with pytest.raises(InputError, match=r"shape \(4, 2\)"):
-        points_of(SimpleNamespace(points=np.zeros((4, 2))))

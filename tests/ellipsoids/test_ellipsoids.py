@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from oracles import random_covariances, random_field, random_pose, seeds
 from poli import Ellipsoids
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3, thinnest
-from poli.errors import FormatError, InputError
+from poli.errors import InputError
 from poli.io.ply import read_ply_element
 
 # --- validation
@@ -46,19 +46,6 @@ def test_a_field_is_independent_of_the_callers_arrays(rng):
     means[:], covariances[:] = np.nan, np.nan
     np.testing.assert_array_equal(field.means, before[0])
     np.testing.assert_array_equal(field.covariances, before[1])
-
-
-def test_bad_arguments_of_methods_are_refused(rng):
-    field = random_field(rng)
-    for spoil in (
-        lambda: field.with_floor(np.nan),
-        lambda: field.as_planes(-1.0),
-        lambda: field.oriented_normals(np.zeros(2)),
-        lambda: field.write_splat("unused.ply", colors=np.full((len(field), 3), 200.0)),
-        lambda: Ellipsoids(np.zeros((1, 3)), np.eye(3)[None] * 1j),
-    ):
-        with pytest.raises(InputError):
-            spoil()
 
 
 def test_an_empty_field_works():
@@ -228,11 +215,3 @@ def test_splat_file_describes_the_same_gaussians(rng, tmp_path):
     np.testing.assert_allclose(1 / (1 + np.exp(-splats["opacity"])), 0.7, rtol=1e-6)
     color = 0.5 + 0.28209479177387814 * np.stack([splats[f"f_dc_{i}"] for i in range(3)], axis=1)
     np.testing.assert_allclose(color, 0.5 + 0.5 * field.normals, atol=1e-6)
-
-
-def test_loading_other_files_is_an_error(tmp_path):
-    np.savez(tmp_path / "other.npz", a=np.zeros(3))
-    with pytest.raises(FormatError, match=r"other.npz: not an ellipsoid field"):
-        Ellipsoids.load(tmp_path / "other.npz")
-    with pytest.raises(FormatError, match="no such file"):
-        Ellipsoids.load(tmp_path / "missing.npz")

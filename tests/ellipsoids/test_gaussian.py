@@ -8,7 +8,7 @@ from scipy import stats
 
 from oracles import random_covariances, random_field, seeds
 from poli import Ellipsoids
-from poli.errors import DegenerateError, InputError
+from poli.errors import DegenerateError
 
 
 @given(seeds)
@@ -64,11 +64,3 @@ def test_scaled_samples_have_the_scaled_covariance():
     field = Ellipsoids(np.zeros((1, 3)), random_covariances(np.random.default_rng(1), 1))
     samples = field.sample(200_000, max_sigma=0.5, mode="scaled", seed=0)
     np.testing.assert_allclose(np.cov(samples.T), 0.25 * field.covariances[0], atol=0.004)
-
-
-@pytest.mark.parametrize(
-    "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "max_sigma": -1.0}, {"per_point": 1, "mode": "x"}]
-)
-def test_bad_sampling_arguments_are_named(rng, bad):
-    with pytest.raises(InputError, match=list(bad)[-1]):
-        random_field(rng).sample(**bad)

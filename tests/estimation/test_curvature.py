@@ -9,7 +9,6 @@ import pytest
 import poli
 from oracles import random_pose
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.curvature import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import Model, read_model
@@ -17,28 +16,21 @@ from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")
-from poli.train.config import PairConfig, TrainConfig, read_config  # noqa: E402
+from poli.train.config import TrainConfig, read_config  # noqa: E402
 from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
-from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
 from poli.train.network_input import group  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
-from tiny_training import tiny  # noqa: E402
+from tiny_training import ARCHITECTURES, tiny  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 SMALL = [
     Architecture(curvature=6),
-    Architecture(
-        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True, sensor=True, size=10,
-        curvature=6,
-    ),
+    replace(ARCHITECTURES[2], curvature=6),
     Architecture(curvature=6, curvature_wide=(20,)),
-    Architecture(
-        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), log_scale=True, sensor=True,
-        curvature=6, curvature_wide=(7, 5),
-    ),
-]  # fmt: skip
+    replace(ARCHITECTURES[2], reach=10, size=0, curvature=6, curvature_wide=(7, 5)),
+]
 
 
 def sphere(count: int, radius: float, seed: int = 0) -> np.ndarray:
@@ -165,28 +157,12 @@ def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path)
     assert not Ellipsoids.load(tmp_path / "field.ply").has_curvature
 
 
-def test_a_field_without_curvature_says_so(tmp_path):
-    for field in (poli.pca(sphere(100, 1.0), k=8), poli.estimate(sphere(100, 1.0), model="objects", curvature=False)):
-        assert not field.has_curvature
-        with pytest.raises(InputError, match="no curvature"):
-            field.curvatures  # noqa: B018
-        field.save(tmp_path / "field.npz")
-        assert not Ellipsoids.load(tmp_path / "field.npz").has_curvature
-
-
 def test_damaged_curvature_in_a_file_is_refused(tmp_path):
     poli.estimate(sphere(100, 1.0), model="objects").save(tmp_path / "field.npz")
     arrays = dict(np.load(tmp_path / "field.npz"))
     np.savez(tmp_path / "bad.npz", **{**arrays, "second_order_sigmas": np.zeros((100, 3))})
     with pytest.raises(FormatError, match="second_order_sigmas"):
         Ellipsoids.load(tmp_path / "bad.npz")
-
-
-def test_nothing_is_known_of_curvature_where_all_neighbors_lie_on_a_line():
-    fit = np.tile(np.r_[0.0, 0.0, 1.0, [np.nan] * 5, [np.inf] * 2, np.zeros(8)], (3, 1))
-    bent = SecondOrder.of_fit(fit, np.zeros((3, 3)), np.array([0.0, 0.0, 1.0]))
-    assert np.isnan(bent.curvatures).all()
-    assert np.isinf(bent.sigmas).all()
 
 
 def curving(folder: Path, steps: int) -> TrainConfig:
@@ -231,15 +207,6 @@ def test_curvature_is_added_to_a_model_without_it(tmp_path):
         replace(config, schedule=replace(config.schedule, bend=0.5))
 
 
-def test_all_layers_of_a_part_start_over_if_one_does():
-    _, model = made(SMALL[0])
-    with torch.random.fork_rng():
-        network = Network(SMALL[2])
-    import_model(model, network)
-    assert not network.maps["bend_out"].weight.any()  # the default variances
-    np.testing.assert_array_equal(network.maps["head_hidden"].weight.detach(), model.weights["head.hidden.weight"])
-
-
 def test_neighbors_that_only_curvature_needs_do_not_change_the_ellipsoids():
     points = sphere(500, 1.0) * (1.0, 0.7, 0.5)
     for architecture in SMALL:
@@ -258,11 +225,3 @@ def test_chords_make_a_ball_a_quadric_at_any_distance():
     assert left[2] > left[3] + 1.0
     noisy = near + 0.1 * torch.randn(near.shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
     np.testing.assert_allclose(residuals(chords(noisy), 16)[0, [1, 3]], np.log(0.1) + 2.5, atol=0.5)
-
-
-def test_settings_of_wider_curvature_are_checked():
-    for width, wide in ((0, (4,)), (6, (4, 4)), (6, (0,))):
-        with pytest.raises(InputError, match="architecture"):
-            Architecture(curvature=width, curvature_wide=wide)
-    with pytest.raises(InputError, match="zoom"):
-        PairConfig(zoom=0.5)

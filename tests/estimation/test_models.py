@@ -1,9 +1,7 @@
 """Facts about the shipped models: stated once, and the same everywhere."""
 
 import json
-import re
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,18 +12,11 @@ from poli.estimation.estimate import facts_of, load_model, model_card, shipped_f
 from poli.worlds import SENSORS
 
 
-def percentages(card, header, column):
-    """The percentages in the column of the card's table whose header begins like this; several per cell are several columns."""
-    rows = card[card.index(header) :].split("\n\n")[0].splitlines()[2:]
-    return [tuple(float(p) for p in re.findall(r"([\d.]+) %", row.split("|")[column])) for row in rows]
-
-
 @pytest.mark.parametrize("name", shipped_models())
 def test_facts_match_the_file_and_the_card(name):
     found, card, weights = facts_of(name), model_card(name), shipped_file(name, ".safetensors").read_bytes()
     assert (found.sha256, found.bytes) == (sha256(weights).hexdigest(), len(weights))
     assert set(found.sensors) <= {*SENSORS, "any"}
-    # The card states the same in words.
     assert f"{found.weights:,} weights" in card
     assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
     assert found.multiply_adds <= 80_000
@@ -36,21 +27,6 @@ def test_facts_match_the_file_and_the_card(name):
     if found.voxels is not None:
         assert f"{found.voxels[0]:g} to {found.voxels[1]:g} m" in found.about
         assert f"{found.spacing[0]:g} to {found.spacing[1]:g} m apart" in card
-
-
-def test_results_match_the_cards():
-    lidar, card = facts_of("lidar").results, model_card("lidar")
-    lower = [row[0] for row in percentages(card, "| sensor, voxel | POLI | PCA | RMSE lower", 4)]
-    assert len(lower) == 14
-    assert f"RMSE {min(lower):.0f} to {max(lower):.0f} %" in lidar
-    table = Path(__file__).parents[2] / "docs" / "results" / "geometry_real.md"
-    real = [row for row in table.read_text(encoding="utf-8").splitlines() if row.startswith("| ")][1:]
-    better = sum(row.split("|")[6].strip().startswith("-") for row in real)
-    assert f"{better} of {len(real)} settings" in lidar
-    assert f"{better} of {len(real)} settings" in card
-    rmse, median = zip(*percentages(model_card("objects"), "| object | N | POLI", 5), strict=True)
-    for what, numbers in (("RMSE", rmse), ("median error", median)):
-        assert f"{what} {min(numbers):.0f} to {max(numbers):.0f} %" in facts_of("objects").results
 
 
 def test_models_as_text():

@@ -1,7 +1,6 @@
 """The network: invariance under permutation, motion and scale, and inference without torch against the reference."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import poli
+from benchmarks.metrics.surface import angles
 from oracles import random_pose
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture, motion_inputs
@@ -111,17 +111,9 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
 
 def test_a_motion_that_is_not_one_is_refused(tmp_path):
     path = exported(tmp_path, Architecture(size=6, motion=True))
-    for motion in (-1.0, np.nan, np.inf, np.zeros(3), "far"):
+    for model, motion in ((path, -1.0), (path, np.nan), (path, np.eye(4)), ("objects", 1.0), ("pca", 1.0)):
         with pytest.raises(InputError, match="motion"):
-            poli.estimate(cloud(0, 100), path, motion=motion)
-    with pytest.raises(InputError, match=r"motion has shape \(4, 4\); expected the distance .* pass numpy\.linalg\.norm\(T"):
-        poli.estimate(cloud(0, 100), path, motion=np.eye(4))
-    with pytest.raises(InputError, match="motion"):
-        poli.estimate(cloud(0, 100), "objects", motion=1.0)
-    with pytest.raises(InputError, match="motion"):
-        poli.estimate(cloud(0, 100), "pca", motion=1.0)
-    with pytest.raises(InputError, match="motion"):
-        Architecture(size=0, motion=True)
+            poli.estimate(cloud(0, 100), model, motion=motion)
 
 
 def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
@@ -157,12 +149,12 @@ def test_every_parameter_learns():
 
 def test_gradients_are_reproducible_with_several_threads():
     made = network(Architecture())
-    batch = GroupBatch.of([group(cloud(seed, 1000), made.architecture) for seed in range(2)])
+    batch = GroupBatch.of([group(cloud(seed, 600), made.architecture) for seed in range(2)])
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
         gradients = []
-        for _ in range(5):
+        for _ in range(3):
             made.zero_grad()
             made(batch).square().sum().backward()
             gradients.append([p.grad.clone() for p in made.parameters() if p.grad is not None])
@@ -171,23 +163,17 @@ def test_gradients_are_reproducible_with_several_threads():
     assert all(torch.equal(a, b) for again in gradients[1:] for a, b in zip(gradients[0], again, strict=True))
 
 
+def tuned_pca(points):
+    return [poli.pca(points, k=k) for k in (8, 12, 16, 24)]
+
+
 def test_estimate_beats_pca_on_a_procedural_shape():
     points, normals = procedural_mesh(3_000_000, 64).sample(800, np.random.default_rng(0))
-
-    def error(field):
-        cosine = np.abs(np.einsum("ni,ni->n", field.normals, normals))
-        return np.degrees(np.arccos(np.minimum(cosine, 1.0)))
-
-    field = poli.estimate(points, model="objects")
-    assert len(field) == 800
-    assert np.median(error(field)) < 0.9 * min(np.median(error(poli.pca(points, k=k))) for k in (8, 12, 16, 24))
+    mine, *rivals = (angles(field.normals, normals) for field in (poli.estimate(points, "objects"), *tuned_pca(points)))
+    assert np.median(mine) < 0.9 * min(map(np.median, rivals))
 
 
-def test_estimate_refuses_bad_input(tmp_path):
-    with pytest.raises(InputError, match="at least 16"):
-        poli.estimate(cloud(7, 15))
-    with pytest.raises(InputError, match="expected one of"):
-        poli.estimate(cloud(7), model="lidra")
+def test_damaged_and_missing_model_files_are_refused(tmp_path):
     with pytest.raises(FormatError, match="no such model"):
         poli.estimate(cloud(7), model=tmp_path / "none.safetensors")
     whole = exported(tmp_path, ARCHITECTURES[1]).read_bytes()
@@ -221,13 +207,8 @@ def test_the_lidar_model_beats_pca_on_a_held_out_scan():
     raw = scan_of("town", SENSORS["vlp16"], 2_000_003)
     scan, truth = voxel_downsample(raw, 0.5), true_normals(raw, 0.5)
     known = np.isfinite(truth[:, 0])
-
-    def error(field):
-        cosine = np.abs(np.einsum("ni,ni->n", field.normals[known], truth[known]))
-        return np.degrees(np.arccos(np.minimum(cosine, 1.0)))
-
-    mine, rivals = error(poli.estimate(scan)), [error(poli.pca(scan, k=k)) for k in (8, 12, 16, 24)]
-    assert np.median(mine) < 0.8 * min(np.median(rival) for rival in rivals)
+    mine, *rivals = (angles(field.normals[known], truth[known]) for field in (poli.estimate(scan), *tuned_pca(scan)))
+    assert np.median(mine) < 0.8 * min(map(np.median, rivals))
     assert np.sqrt(np.mean(mine**2)) < 0.97 * min(np.sqrt(np.mean(rival**2)) for rival in rivals)
 
 
@@ -246,9 +227,6 @@ def test_models_whose_tensors_do_not_fit_are_refused(tmp_path):
         save_file(changed, tmp_path / f"{name}.safetensors", metadata)
         with pytest.raises(FormatError, match=r"head\.hidden\.bias"):
             read_model(tmp_path / f"{name}.safetensors")
-    save_file(tensors, tmp_path / "other.safetensors", {**metadata, "architecture": json.dumps({"width": 3})})
-    with pytest.raises(FormatError, match="unknown width"):
-        read_model(tmp_path / "other.safetensors")
     save_file(tensors, tmp_path / "plain.safetensors")
     with pytest.raises(FormatError, match="not a model"):
         read_model(tmp_path / "plain.safetensors")

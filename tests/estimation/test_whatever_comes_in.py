@@ -64,7 +64,7 @@ def test_a_small_distant_cluster_has_no_giant_ellipsoids(model, rng):
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("scale", [1e-139, 1e-40, 1e-9, 1e9, 1e12, 1e39, 1e40, 1e100])
+@pytest.mark.parametrize("scale", [1e-139, 1e-9, 1e12, 1e40, 1e100])
 def test_any_unit_is_estimated(model, scale, rng):
     points = surface(rng, 400)
     found = poli.estimate(points * scale, model).covariances
@@ -111,13 +111,6 @@ def test_the_order_of_the_points_does_not_matter(model, rounded_scan):
     np.testing.assert_array_equal(poli.estimate(rounded_scan[shuffled], model).covariances, expected[shuffled])
 
 
-def test_the_order_of_the_points_does_not_matter_with_separate_viewpoints(rounded_scan, rng):
-    viewpoint, shuffled = rng.standard_normal(rounded_scan.shape), rng.permutation(len(rounded_scan))
-    expected = poli.estimate(rounded_scan, viewpoint=viewpoint).covariances
-    found = poli.estimate(rounded_scan[shuffled], viewpoint=viewpoint[shuffled]).covariances
-    np.testing.assert_array_equal(found, expected[shuffled])
-
-
 def test_fields_of_a_voxel_do_not_depend_on_the_order(rng):
     points = np.round(rng.uniform(0.0, 10.0, (2000, 3)), 1)
     scan = poli.Scan(np.unique(points, axis=0), {"ring": np.arange(len(np.unique(points, axis=0)))})
@@ -126,12 +119,6 @@ def test_fields_of_a_voxel_do_not_depend_on_the_order(rng):
     a, b = (np.lexsort(np.floor(s.points).T) for s in (first, second))
     np.testing.assert_allclose(first.points[a], second.points[b], atol=1e-12)
     np.testing.assert_array_equal(first.fields["ring"][a], second.fields["ring"][b])
-
-
-def test_a_tree_of_distinct_points_does_not_depend_on_the_order(rounded_scan):
-    points = rounded_scan[distinct(rounded_scan).rows]
-    there, here = KDTree(points), KDTree(points[::-1])
-    np.testing.assert_array_equal(points[there.leaf_order], points[::-1][here.leaf_order])
 
 
 @given(seed=seeds, count=st.sampled_from([1, 5, 300]), span=st.sampled_from([1, 3, 1000]), ordered=st.booleans())
@@ -158,15 +145,6 @@ def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkey
         np.testing.assert_array_equal(answer, answers[0])
         np.testing.assert_array_equal(found, nearest[0])
     assert thread_count() <= 4096
-
-
-def test_no_chunk_is_empty(monkeypatch):
-    monkeypatch.setenv("POLI_NUM_THREADS", "16")
-    for total in (1, 7, 16, 33, 1000):
-        ranges: list[tuple[int, int]] = []
-        run_chunks(lambda begin, end, ranges=ranges: ranges.append((begin, end)), total, smallest=3)
-        assert all(begin < end for begin, end in ranges)
-        assert sum(end - begin for begin, end in ranges) == total
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

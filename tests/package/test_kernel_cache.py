@@ -39,7 +39,7 @@ class Package:
         self.sources, self.base = folder / "poli", folder / "cache"
         self.sources.mkdir()
         shutil.copy(Path(poli.__file__).parent / "kernel.py", self.sources)
-        for name, text in (("__init__", ""), ("outer", OUTER), ("inner", INNER), ("number", "NUMBER = 10\n"), ("other", "")):
+        for name, text in (("__init__", ""), ("outer", OUTER), ("inner", INNER), ("number", "NUMBER = 10\n")):
             (self.sources / f"{name}.py").write_text(text)
         self.cache = self.base / "poli" / "kernels"
 
@@ -106,11 +106,6 @@ def test_damaged_files_are_compiled_again(package, damage):
     out, err = package.run()
     assert out == "12"
     assert NOTICE in err
-
-
-def test_the_setting_of_the_user_is_untouched(package):
-    out, _ = package.run(f"import numba; {PROGRAM}; print(numba.config.CACHE_DIR)")
-    assert out.split() == ["12", str(package.base)]
 
 
 def test_two_processes_at_once(package):

@@ -76,16 +76,9 @@ def test_train_without_torch_names_the_extra():
     )
     assert len(modules) > 15
     assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.train', 'train')}" for name in modules]
-    said = str(MissingExtra("poli.train", "train"))
-    assert "pip install 'poli[train]'" in said
-    assert "pip install '.[train]'" in said  # in a clone
 
 
 def test_every_public_name_resolves():
     for name in poli.__all__:
         assert getattr(poli, name) is not None
     assert set(dir(poli)) == set(poli.__all__)
-
-
-def test_unknown_names_fail_as_python_expects():
-    assert not hasattr(poli, "no_such_name")

@@ -9,20 +9,13 @@ import pytest
 
 import poli
 from poli.cli.commands import in_options
-from poli.configs import RegisterConfig, preset_names
+from poli.configs import RegisterConfig
 from poli.errors import DegenerateError, InputError
-from poli.registration import PRESETS
 
 CONFIGURED = {
     poli.densify: poli.DensifyConfig, poli.odometry: poli.OdometryConfig, poli.gicp: poli.GicpConfig,
     poli.calibrate: poli.CalibrateConfig, poli.register: RegisterConfig,
 }  # fmt: skip
-
-
-def test_every_public_name_exists():
-    assert {"voxel_downsample", "gicp", "Odometer", "DensifyConfig", "OdometryConfig", "GicpConfig", "ScanPreset"} <= set(dir(poli))
-    for name in poli.__all__:
-        assert getattr(poli, name) is not None
 
 
 @pytest.mark.parametrize("function", CONFIGURED, ids=lambda f: f.__name__)
@@ -36,10 +29,6 @@ def test_keywords_are_the_fields_of_the_configuration_with_their_defaults(functi
     assert keywords.items() >= defaults.items()
     for name in keywords:
         assert f"\n        {name}: " in function.__doc__, f"{name} is not documented"
-
-
-def test_the_presets_are_known():
-    assert preset_names() == ["auto", "objects", *PRESETS]
 
 
 def test_a_keyword_overrides_the_configuration(rng):
@@ -72,13 +61,9 @@ def test_estimate_with_pca_equals_pca(rng):
 def test_limits_are_part_of_the_message():
     for wrong, said in (
         ({"voxel": -1}, "voxel is -1; expected a number of meters of at least 0"),
-        ({"max_error": float("nan")}, "max_error is nan; expected a number of meters above 0"),
-        ({"planarity": 2.0}, "planarity is 2.0; expected a number of at least 0 and of at most 1"),
         ({"rings": 2.5}, "rings is 2.5; expected a whole number of at least 2 and of at most 256, or None"),
         ({"order": "tme"}, "order is 'tme'; expected one of originals, time; did you mean time?"),
-        ({"auto": 1}, "auto is 1; expected True or False"),
         ({"model": "lidr"}, "model is 'lidr'; expected one of .*, or the path of a .safetensors file; did you mean lidar?"),
-        ({"calibration": 3}, "calibration is 3; expected a BeamCalibration, or None"),
     ):
         with pytest.raises(InputError, match=said.replace("?", r"\?")):
             poli.DensifyConfig(**wrong)
@@ -88,10 +73,8 @@ def test_limits_are_part_of_the_message():
     ("said", "spelled"),
     [
         ("a.bin: of another kind; rename it or pass format='pcd'", "a.bin: of another kind; rename it or pass --format pcd"),
-        ("two topics; pass topic=", "two topics; pass --topic"),
         ("pass poses=False to read the scans", "pass --option poses=False to read the scans"),
         ("pass overwrite=True to replace it, upright=False", "pass --overwrite to replace it, --tilted"),
-        ("a and b: noise_bound is 0; expected more", "a and b: --noise-bound is 0; expected more"),
         ("the format is odd; other=3, my.format=2", "the format is odd; other=3, my.format=2"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / ".github" / "release_notes.py"))
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DOCKERFILES = sorted((ROOT / "docker").glob("Dockerfile*"))
 
 
@@ -32,25 +31,6 @@ def test_notes_are_the_section_of_the_version():
 def test_a_tag_of_another_version_is_refused():
     with pytest.raises(SystemExit, match=r"pyproject\.toml: the version is .*, the tag v9\.9\.9"):
         SCRIPT["main"]("v9.9.9")
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_are_complete(path):
-    yaml = pytest.importorskip("ruamel.yaml", reason="ruamel.yaml is not installed: pip install 'poli[ros]'")
-    content = yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    assert content["permissions"] == {"contents": "read"}
-    for job in content["jobs"].values():
-        if "uses" in job:
-            assert (ROOT / job["uses"]).is_file()
-            continue
-        for step in job["steps"]:
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"]) if "uses" in step else step["run"]
-    text = path.read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert set(re.findall(r"run: make ([a-z-]+)", text)) <= targets
-    for named in re.findall(r"tests/\w+\.py|\.github/\w+\.py", text):
-        assert (ROOT / named).is_file(), named
-    assert "not run yet" in text
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)

@@ -9,23 +9,17 @@ from typer.testing import CliRunner
 from poli import se3
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate
-from poli.estimation.estimate import load_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
-from poli.worlds import Ride, World, find_sensor
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 
 torch = pytest.importorskip("torch")
 
 from poli.cli import app  # noqa: E402
 from poli.train import adapt as adapting  # noqa: E402
 from poli.train.adapt import AdaptConfig, Judged, adapt  # noqa: E402
-from poli.train.config import ScanConfig  # noqa: E402
-from poli.train.scan_pairs import draw_scans  # noqa: E402
 from poli.train.tracked_log import TrackedLog, relative_pose  # noqa: E402
+from tiny_training import COUNT, town_drive, town_log  # noqa: E402
 
-COUNT = 14
 FEW = AdaptConfig(steps=6, points=512, voxels=(0.5, 1.0))
 
 
@@ -37,14 +31,12 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope="module")
 def drive():
-    sensor = replace(find_sensor("vlp16"), steps=300)
-    return Drive(World(make_place("town", 3)), sensor, Ride(speed=6.0), COUNT, 0)
+    return town_drive()
 
 
 @pytest.fixture(scope="module")
-def log(drive):
-    covariances = np.tile(np.diag([1e-7] * 3 + [1e-5] * 3), (COUNT, 1, 1))
-    return TrackedLog("a town", [scan.keep() for scan in drive], drive.poses, covariances, np.ones(COUNT, bool))
+def log():
+    return town_log()
 
 
 def test_only_sizes_learn_and_model_and_card_are_written(tmp_path, log):
@@ -62,13 +54,7 @@ def test_only_sizes_learn_and_model_and_card_are_written(tmp_path, log):
     np.testing.assert_allclose(np.abs(np.einsum("nij,nij->nj", before.axes, after.axes))[:, 0], 1.0, atol=1e-5)
     assert not np.allclose(before.eigenvalues, after.eigenvalues, rtol=1e-3)
     card = (tmp_path / "out" / "model.md").read_text()
-    for words in (
-        "a town: 14 scans",
-        f"{result.learned_pairs} pairs",
-        f"{result.before.nll:.3f}",
-        f"{result.after.nees:.2f}",
-        "license",
-    ):
+    for words in ("a town: 14 scans", f"{result.learned_pairs} pairs", f"{result.before.nll:.3f}", f"{result.after.nees:.2f}"):
         assert words in card
     assert ("No better" in card) == (not result.kept)
     with pytest.raises(FormatError, match="--fresh"):
@@ -135,15 +121,6 @@ def test_pairs_hold_out_the_end_and_skip_untrusted_poses(log):
     assert len(cut) < len(log.pairs(200, reach=100.0)[0])
 
 
-def test_measured_poses_are_used_unchanged_with_their_gamma(log, rng):
-    pairs = log.pairs(200, reach=0.0)[0][:2]
-    architecture = load_model("lidar").architecture
-    config = ScanConfig(worlds=0, validation_worlds=0, datasets=("a town",), points=256, clouds=2)
-    batch = draw_scans(pairs, config, architecture, rng, phase="sizes")
-    np.testing.assert_array_equal(batch.matches.T_measured.numpy(), [pair.T_q_p for pair in pairs])
-    np.testing.assert_array_equal(batch.matches.gamma.numpy(), [pair.covariance for pair in pairs])
-
-
 def test_gamma_of_a_pair_combines_both_scans(rng):
     T_q, T_p = (se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 2, 2, 2]) for _ in range(2))
     roots = rng.normal(size=(2, 6, 6)) * 1e-3
@@ -168,18 +145,10 @@ def test_unsuitable_logs_are_refused(tmp_path, log):
     few = TrackedLog("short", log.scans[:8], log.poses[:8], log.covariances[:8], log.trusted[:8])
     with pytest.raises(InputError, match=r"short: odometry trusts 7 pairs.*10 are needed.*--min-range"):
         adapt(few, tmp_path, config=FEW)
-    with pytest.raises(InputError, match=r"poses have shape \(8, 4, 4\); 14 scans need"):
-        TrackedLog("odd", log.scans, log.poses[:8], log.covariances, log.trusted)
-    with pytest.raises(InputError, match="non-finite"):
-        replace(log, covariances=np.full((COUNT, 6, 6), np.nan))
     with pytest.raises(InputError, match="trusts 0 pairs"):
         adapt(replace(log, poses=np.tile(np.eye(4), (COUNT, 1, 1))), tmp_path, config=FEW)
     with pytest.raises(InputError, match="64 points"):
         adapt(replace(log, scans=[Scan(np.ones((5, 3)))] * COUNT), tmp_path, config=FEW)
-    with pytest.raises(InputError, match="expected one of"):
-        adapt(log, tmp_path, "strange", FEW)
-    with pytest.raises(InputError, match="at least"):
-        AdaptConfig(steps=0)
     assert not list(tmp_path.iterdir())
 
 
@@ -189,18 +158,8 @@ def test_the_command_adapts_a_log_without_poses(tmp_path, drive, monkeypatch):
         np.column_stack([scan.points, np.zeros(len(scan))]).astype("<f4").tofile(tmp_path / "log" / f"{number:03d}.bin")
     figures = [Judged(-1.0, 2.0), Judged(-1.5, 2.8), Judged(-1.0, 2.0), Judged(-0.5, 2.8)]
     monkeypatch.setattr(adapting, "judge", lambda *_: figures.pop(0))
-    arguments = [
-        "adapt",
-        str(tmp_path / "log"),
-        "--voxel",
-        "0.5",
-        "--min-range",
-        "2",
-        "--out",
-        str(tmp_path / "out"),
-        "--steps",
-        "1",
-    ]
+    options = ["--voxel", "0.5", "--min-range", "2", "--steps", "1"]
+    arguments = ["adapt", str(tmp_path / "log"), "--out", str(tmp_path / "out"), *options]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "model.md").exists()
@@ -209,6 +168,3 @@ def test_the_command_adapts_a_log_without_poses(tmp_path, drive, monkeypatch):
     assert rejected.exit_code == 0, rejected.output
     assert "no model was written" in rejected.output
     assert not (tmp_path / "out" / "model.safetensors").exists()
-    short = CliRunner().invoke(app, [*arguments, "--scans", "5"])
-    assert isinstance(short.exception, InputError)
-    assert "needed" in str(short.exception)

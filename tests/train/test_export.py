@@ -10,7 +10,6 @@ import pytest
 
 import poli
 from commands import run
-from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import Model, read_model
 from poli.estimation.ordered_cloud import Viewpoint, tree_of
@@ -27,12 +26,13 @@ from poli.train.tensors3 import eigh3  # noqa: E402
 from tiny_training import cloud, exported  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_inference.py"
+# Small ones: torch takes long to export a large graph. The example below exports a shipped model.
 ARCHITECTURES = {
     "sensor": Architecture(
-        neighbors=(8, 8, 12), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), frames="sensor", log_scale=True,
+        neighbors=(8, 12), edge=(8, 12), scalars=(12, 16), reach=12, wide=(6,), rounds=1, frames="sensor", log_scale=True,
         sensor=True, size=10,
     ),
-    "default": Architecture(),
+    "object": Architecture(neighbors=(12,), edge=(10,), scalars=(9,), reach=12, rounds=1),
 }  # fmt: skip
 
 
@@ -119,17 +119,6 @@ def test_the_example_needs_neither_this_package_nor_torch(tmp_path):
     assert (variances[:, 0] > 0).all()
     cosine = np.abs(np.einsum("ni,ni->n", axes[:, :, 0], expected.normals))
     assert np.degrees(np.arccos(np.minimum(np.median(cosine), 1.0))) < 1.0
-
-
-def test_unsupported_exports_are_refused(tmp_path):
-    model = str(exported(tmp_path, ARCHITECTURES["default"]))
-    assert "expected one of" in run("export", str(tmp_path / "m.onnx"), "--model", "lidra", fails=True)
-    assert "no such model" in run("export", str(tmp_path / "m.onnx"), "--model", str(tmp_path / "no.safetensors"), fails=True)
-    assert "does not exist" in run("export", str(tmp_path / "no" / "m.onnx"), "--model", model, fails=True)
-    assert "end in .onnx" in run("export", str(tmp_path / "m.bin"), "--model", model, fails=True)
-    with pytest.raises(FormatError, match=r"end in \.onnx"):
-        export_onnx(read_model(model), tmp_path / "m")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_axes_by_jacobi_equal_those_by_lapack(rng):

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import random_pose
-from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
-from poli.train.network_input import group
+from poli.train.network_input import group  # noqa: E402
 
 ARCHITECTURE = Architecture()
 
@@ -64,28 +63,7 @@ def test_frames_are_rotations_and_groups_have_radius_one():
         np.testing.assert_allclose(interpolation.weights.sum(axis=1), 1.0, atol=1e-6)
 
 
-def test_spacing_is_the_spacing_of_a_grid():
-    side = np.arange(40) * 0.25
-    points = np.column_stack([*(a.ravel() for a in np.meshgrid(side, side)), np.zeros(1600)])
-    assert np.median(group(points, ARCHITECTURE).spacing) == pytest.approx(0.25, rel=0.1)
-
-
 def test_duplicates_and_lines_are_finite():
     for points in (np.zeros((20, 3)), np.repeat(cloud(4, 10), 5, axis=0), np.outer(np.arange(40.0), [1.0, 2.0, 3.0])):
         grouping = group(points, ARCHITECTURE)
         assert all(np.isfinite(level.offsets).all() and (level.radius > 0).all() for level in grouping.levels)
-
-
-def test_sixteen_points_are_enough_and_fifteen_are_not():
-    assert len(group(cloud(5, 16), ARCHITECTURE).spacing) == 16
-    with pytest.raises(InputError, match="15 points"):
-        group(cloud(5, 15), ARCHITECTURE)
-
-
-def test_architecture_refuses_inconsistent_sizes():
-    with pytest.raises(InputError, match=r"neighbors, edge and scalars.*3"):
-        Architecture(neighbors=(16, 16, 16))
-    with pytest.raises(InputError, match="unknown width"):
-        Architecture.from_dict({"width": 3})
-    with pytest.raises(InputError, match="positive"):
-        Architecture(head=0)

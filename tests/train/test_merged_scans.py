@@ -8,25 +8,19 @@ from typer.testing import CliRunner
 
 from poli.cli import app
 from poli.errors import InputError
-from poli.estimation.architecture import Architecture
 from poli.io.datasets import write_folder
 from poli.kdtree.tree import KDTree
-from poli.worlds import Ride, World, find_sensor
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 
 torch = pytest.importorskip("torch")
 from poli.train.config import ScanConfig  # noqa: E402
-from poli.train.scan_pairs import ScanSource, draw_scans, recorded_scans  # noqa: E402
-from poli.train.tracked_log import TrackedLog, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
+from poli.train.scan_pairs import ScanSource, recorded_scans  # noqa: E402
+from poli.train.tracked_log import _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
+from tiny_training import ARCHITECTURES, COUNT, SCANNED, town_drive, town_log  # noqa: E402
 
-COUNT = 14
-SMALL = Architecture(
-    neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
-    sensor=True, size=10,
-)  # fmt: skip
+SMALL = ARCHITECTURES[2]
 CONFIG = ScanConfig(worlds=0, validation_worlds=0, datasets=("drive",), points=400, voxels=(0.5,), raw_share=0.0, clouds=2)
-TOML = """
+TOML = (
+    """
 name = "tiny"
 [scans]
 worlds = 0
@@ -37,31 +31,22 @@ voxels = [0.5, 1.0]
 [loss]
 outliers = 0.1
 tail = 0.5
-[architecture]
-neighbors = [8, 6]
-edge = [8, 8]
-scalars = [8, 8]
-reach = 8
-wide = [6]
-log_scale = true
-sensor = true
-size = 8
 [schedule]
 steps = 4
 settle = 0.5
 """
+    + SCANNED
+)
 
 
 @pytest.fixture(scope="module")
 def drive():
-    sensor = replace(find_sensor("vlp16"), steps=300)
-    return Drive(World(make_place("town", 3)), sensor, Ride(speed=6.0), COUNT, 0)
+    return town_drive()
 
 
 @pytest.fixture(scope="module")
-def log(drive):
-    covariances = np.tile(np.diag([1e-7] * 3 + [1e-5] * 3), (COUNT, 1, 1))
-    return TrackedLog("a town", [scan.keep() for scan in drive], drive.poses, covariances, np.ones(COUNT, bool))
+def log():
+    return town_log()
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +113,6 @@ def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):
     np.testing.assert_allclose(gamma[0], floor + np.diag([1e-7] * 3 + [1e-5] * 3) * (1 + 1 / 10), rtol=0.05, atol=1e-12)
 
 
-def test_exact_and_measured_poses_in_one_batch(pairs):
-    measured = next(pair for pair in pairs if pair.survey is not None)
-    batch = draw_scans([measured, replace(measured, covariance=None)], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
-    np.testing.assert_array_equal(batch.matches.gamma[0].numpy(), measured.covariance)
-    np.testing.assert_allclose(batch.matches.gamma[1].numpy(), np.diag([np.radians(0.1) ** 2] * 3 + [0.02**2] * 3))
-
-
 def test_a_dataset_with_its_own_poses(tmp_path, drive):
     write_folder(tmp_path / "drive", "drive", list(drive), drive.poses)
     source = recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None)
@@ -173,8 +151,6 @@ def test_a_log_that_cannot_be_merged_is_refused(log):
     far[:, 0, 3] = 20.0 * np.arange(COUNT)
     with pytest.raises(InputError, match=r"a town: no scan has 4 trusted scans within 8 m.*survey_reach"):
         merged_pairs(replace(log, poses=far), 200, 0.0, ScanConfig())
-    with pytest.raises(InputError, match="survey_scans"):
-        ScanConfig(survey_scans=1)
 
 
 def test_the_pose_error_of_a_survey_is_mostly_that_of_the_scan(log, pairs):

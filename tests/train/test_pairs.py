@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.worlds.shapes import procedural_mesh
 
@@ -69,12 +68,6 @@ def test_the_gate_disables_far_matches_and_coverage_reports_it():
     assert batch.coverage == pytest.approx(batch.matches.weights.mean().item())
 
 
-def test_the_same_seed_draws_the_same_pairs():
-    first, second = draw(3, clouds=2), draw(3, clouds=2)
-    assert torch.equal(first.matches.source, second.matches.source)
-    assert torch.equal(first.groups.offsets[0], second.groups.offsets[0])
-
-
 def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     other = procedural_mesh(6, 24)
     rng = np.random.default_rng(0)
@@ -82,11 +75,3 @@ def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     assert np.mean([both.pick(rng) is other for _ in range(400)]) == pytest.approx(0.25, abs=0.07)
     assert MeshPool((), (other,), 0.0).pick(rng) is other
     assert MeshPool((MESH,), (), 1.0).pick(rng) is MESH
-
-
-@pytest.mark.parametrize(
-    "options", [{"points": (8,)}, {"points": ()}, {"partners": 0}, {"max_distance": 0.0}, {"partner_density": 0.5}]
-)
-def test_impossible_settings_are_refused(options):
-    with pytest.raises(InputError, match="pairs"):
-        PairConfig(**options)

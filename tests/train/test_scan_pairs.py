@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.errors import InputError
-from poli.estimation.architecture import Architecture
 from poli.scan import Scan
 from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
@@ -15,20 +13,14 @@ from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, save_pairs
 from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
-from poli.train.config import (  # noqa: E402
-    ScanConfig,
-    TrainConfig,
-    read_config,
-)
+from poli.train.config import ScanConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # noqa: E402
 from poli.train.network import TrainingModel  # noqa: E402
 from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
+from tiny_training import ARCHITECTURES, SCANNED  # noqa: E402
 
-SMALL = Architecture(
-    neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
-    sensor=True, size=10,
-)  # fmt: skip
+SMALL = ARCHITECTURES[2]
 CONFIG = ScanConfig(worlds=1, stations=1, sensors_each=1, sensors=("vlp16",), places=("tunnel",), validation_worlds=1, points=600)
 
 
@@ -151,21 +143,13 @@ points = 400
 [loss]
 outliers = 0.1
 visibility = 0.3
-[architecture]
-neighbors = [8, 6]
-edge = [8, 8]
-scalars = [8, 8]
-reach = 8
-wide = [6]
-log_scale = true
-sensor = true
-size = 8
 [schedule]
 steps = 4
 settle = 0.5
 validate_every = 4
 checkpoint_every = 2
 """
+        + SCANNED
     )
     config = read_config(path)
     model = train(config, tmp_path / "run")
@@ -258,19 +242,3 @@ def test_the_visibility_prior_prefers_normals_along_the_ray():
         )
     assert losses[0] < losses[1] - 0.5
     assert losses[1] == pytest.approx(losses[2])
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"places": ("moon",)}, "places"),
-        ({"sensors": ("eye",)}, "sensors"),
-        ({"worlds": 0}, "nothing to train on"),
-        ({"points": 3}, "points"),
-        ({"voxels": (0.0,)}, "voxels"),
-        ({"blind": 0.9}, "blind"),
-    ],
-)
-def test_inconsistent_configurations_are_refused(change, says):
-    with pytest.raises(InputError, match=says):
-        ScanConfig(**change)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from poli.errors import FormatError, InputError, PoliError
+from poli.estimation.model import read_model
 
 torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
@@ -20,6 +21,7 @@ from poli.io.tables import read_log  # noqa: E402
 from poli.train import checkpoint  # noqa: E402
 from poli.train.config import TrainConfig, read_config  # noqa: E402
 from poli.train.trainer import Listener, learning_rate, train  # noqa: E402
+from poli.viewer.plots import draw_curve  # noqa: E402
 from tiny_training import TINY, tiny  # noqa: E402
 
 
@@ -91,10 +93,9 @@ def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
     config = read_config(tiny(tmp_path, 80))
     model = train(config, tmp_path / "run", Recorder())
     assert len(steps) == 80
+    assert draw_curve(tmp_path / "run").read_bytes().startswith(b"\x89PNG")
     validation = read_log(tmp_path / "run" / "validation.csv")
     assert float(validation[-1]["loss"]) < float(validation[0]["loss"])
-    from poli.estimation.model import read_model
-
     loaded = read_model(model)
     assert loaded.metadata["steps"] == "80"
     assert TrainConfig.from_json(loaded.metadata["config"]) == config
@@ -106,22 +107,11 @@ def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
 
 
 def test_the_calibration_can_be_scaled(tmp_path):
-    from poli.estimation.model import read_model
-
     config = read_config(tiny(tmp_path, 3))
     plain, scaled = (
         read_model(train(replace(config, calibration_scale=scale), tmp_path / f"{scale}")).calibration for scale in (1.0, 0.8)
     )
     assert scaled == pytest.approx(0.8 * plain)
-    with pytest.raises(InputError, match="calibration_scale"):
-        replace(config, calibration_scale=0.0)
-
-
-def test_the_curve_is_drawn(tmp_path):
-    from poli.viewer.plots import draw_curve
-
-    train(read_config(tiny(tmp_path, 8)), tmp_path / "run")
-    assert draw_curve(tmp_path / "run").read_bytes().startswith(b"\x89PNG")
 
 
 def test_another_configuration_does_not_continue_a_run(tmp_path):
@@ -169,23 +159,12 @@ def test_divergence_is_reported_and_ends_the_run(tmp_path):
     ("text", "message"),
     [
         ("", "nothing to train on: the file is empty"),
-        ("# all commented out\n", "nothing to train on: the file is empty"),
         ("name = 'x'\n[schedule]\nsteps = 3", r"nothing to train on: it has only name, schedule.*\[scans\]"),
         ("[scan]\nworlds = 3", "unknown table scan;.*did you mean scans"),
-        ("nmae = 'x'", "unknown setting nmae;.*did you mean name"),
         ("[pairs]\npoint = [3]", r"unknown setting pairs\.point;.*did you mean points"),
-        ("[pairs]\npoints = 500", r"pairs\.points is 500; expected a list"),
-        ("[pairs]\npoints = [4]", "at least 16"),
         ("[schedule]\nsteps = 'many'", r"schedule\.steps is 'many'; expected int"),
-        ("[schedule]\nsteps = true", r"schedule\.steps is True; expected int"),
-        ("[loss]\nkind = 'mse'", r"loss\.kind is 'mse'"),
-        ("[data]\nprocedural = 0", "nothing to train on"),
-        ("seed = -1", "seed is -1"),
         ("[schedule]\nlearning_rate = inf", "finite"),
-        ("[schedule]\nweight_decay = -1.0", "weight_decay"),
-        ("[pairs]\nmax_distance = nan", "finite"),
         ("[architecture]\nreach = 4", "reach is 4"),
-        ("data = 3", "expected a table"),
         ("name = [", "not a TOML file"),
     ],
 )

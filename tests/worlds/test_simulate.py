@@ -50,11 +50,8 @@ def test_rays_and_nearest_surfaces_agree_with_a_brute_force_search(rng):
     origins, directions = rng.uniform(-6, 6, (200, 3)), rng.standard_normal((200, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     distance, hit = index.cast(origins, directions, 50.0)
-    a, u, v = (
-        triangles[:, 0].astype(float),
-        (triangles[:, 1] - triangles[:, 0]).astype(float),
-        (triangles[:, 2] - triangles[:, 0]).astype(float),
-    )
+    a = triangles[:, 0].astype(float)
+    u, v = (triangles[:, corner].astype(float) - a for corner in (1, 2))
     for o, d, far, which in zip(origins, directions, distance, hit, strict=True):
         p, t = np.cross(d, v), o - a
         det = (u * p).sum(1)
@@ -206,18 +203,6 @@ def test_rays_are_unit_vectors_that_fire_within_the_scan(name):
     assert aside == 0.0 if isinstance(sensor, Raster) else aside > 1e-4  # a raster has no phase
 
 
-def test_fields_of_view_are_those_of_the_data_sheets():
-    for name, (left, low, high) in {"e1r": (60, -45, 45), "at128": (60, -14.7, 10.7), "avia": (35.2, -38.6, 38.6)}.items():
-        x, y, z = SENSORS[name].rays(0.0, 0.0).directions.T
-        around, up = np.degrees(np.arctan2(y, x)), np.degrees(np.arcsin(z))
-        assert left - 2.0 < around.max() <= left + 1e-6, name
-        assert -left - 1e-6 <= around.min() < 2.0 - left, name
-        assert low - 1e-6 <= up.min() < low + 2.0, name
-        assert high - 2.0 < up.max() <= high + 1e-6, name
-    up = np.degrees(np.arcsin(SENSORS["mid360"].rays(0.0, 0.0).directions[:, 2]))
-    assert np.isclose([up.min(), up.max()], [-7.0, 52.0], atol=0.1).all()
-
-
 @pytest.mark.parametrize("name", ["avia", "mid360"])
 def test_patterns_of_prisms_do_not_repeat(name):
     first, second = (SENSORS[name].rays(start, 0.0).directions for start in (0.0, 0.1))
@@ -245,10 +230,6 @@ def test_sensors_by_name_and_from_a_file(tmp_path):
     table.write_text("up\n")
     with pytest.raises(FormatError, match="line 1"):
         find_sensor(str(table))
-    with pytest.raises(InputError, match="vlp16"):
-        find_sensor("nosuch")
-    with pytest.raises(InputError, match="elevations"):
-        Sensor((), 100, max_range=10.0, noise=0.0)
 
 
 @pytest.mark.parametrize(("count", "spacing"), [(4, 1.0), (5, 0.5), (300, 0.5), (77, 0.3)])
