@@ -9,7 +9,7 @@ from oracles import random_pose
 from poli.estimation.architecture import Architecture
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
-from poli.train.network_input import group  # noqa: E402
+from poli.train.network_input import group
 
 ARCHITECTURE = Architecture()
 
