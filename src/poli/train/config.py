@@ -38,8 +38,6 @@ class ScanConfig:
     odometry: bool = True  # `poli train` estimates the poses of datasets by odometry, and deskews; false: their own poses
     recorded: int = 120  # scans of each dataset that start a pair, at most; a fifth of them is held out
     min_range: float = 0.0  # meters; returns of datasets nearer than this are dropped (the vehicle itself)
-    survey_reach: float = 8.0  # meters driven before and after a recorded scan: the scans that are merged into its survey
-    survey_scans: int = 20  # at most
     voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
     raw_share: float = 0.1  # fraction of the pairs that are not voxelized
     points: int = 4096  # maximum per cloud: a sector of the scan
@@ -59,10 +57,8 @@ class ScanConfig:
             raise InputError("scans: nothing to train on; set scans.worlds or scans.datasets")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
             raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
-        if self.recorded < 10 or self.survey_scans < 4 or not self.survey_reach > 0 or not self.min_range >= 0:
-            raise InputError(
-                "scans: recorded must be at least 10, survey_scans at least 4, survey_reach positive, min_range not negative"
-            )
+        if self.recorded < 10 or not self.min_range >= 0:
+            raise InputError("scans: recorded must be at least 10, min_range not negative")
         if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.max_distance) <= 0:
             raise InputError("scans: voxels, survey_voxel and max_distance must be positive")
         if min(self.rotation_noise, self.translation_noise) < 0 or not (0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3):

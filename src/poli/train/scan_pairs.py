@@ -2,8 +2,8 @@
 
 While shapes are trained, the partner of a simulated scan is a survey of the same spot, which is denser than the scan, free of noise
 and exactly on the surface. While sizes are trained, it is the sensor's next sweep, equally sparse and noisy, with its occlusions,
-mixed returns and moving cars: these are the residuals that covariances must predict. The survey of a recorded scan is merged from
-the scans around it (`tracked_log`).
+mixed returns and moving cars: these are the residuals that covariances must predict. A recorded scan has no survey: its partner is
+always a later scan (`tracked_log`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.network_input import group
 from poli.train.object_pairs import PairBatch, joined, probes
-from poli.train.tracked_log import TrackedLog, density_ratio, log_of_poses, merged_pairs
+from poli.train.tracked_log import TrackedLog, log_of_poses
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 from poli.worlds.places import PLACES
 from poli.worlds.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
@@ -59,11 +59,9 @@ class ScanSource:
         self._pairs, self._held_out = pairs, held_out
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
-        self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
 
     def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
-        pairs = self._pairs if phase == "sizes" else self._surveyed
-        chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(self._config.clouds)]
+        chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
         return draw_scans(chosen, self._config, self._architecture, rng, phase)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
@@ -99,7 +97,7 @@ def recorded_scans(
     for name in config.datasets:
         path = str(beside / name) if (beside / name).exists() else name
         log = track(path) if track is not None and config.odometry else log_of_poses(path, config)
-        learned, last = merged_pairs(log, config.recorded, _NEXT, config)
+        learned, last = log.pairs(config.recorded, _NEXT)
         pairs, held_out = pairs + learned, held_out + last
     return ScanSource(config, architecture, pairs, held_out)
 
@@ -129,9 +127,6 @@ def draw_scans(
         distance, nearest = index.nearest(1, targets)
         farthest = config.max_distance * max(1.0, cloud.voxel)
         weights = (distance[:, 0] <= farthest).astype(float)
-        if shrink is None:
-            to_sweep = KDTree(_moved(_sweep(cloud), cloud.pair.T_q_p)).nearest(1, targets)[0]
-            shrink = density_ratio(distance[:, 0], to_sweep[:, 0], farthest)
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -183,20 +178,15 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
 
 def _partner(
     cloud: _Cloud, config: ScanConfig, settling: bool
-) -> tuple[np.ndarray, np.ndarray, float | None, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
-    """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose.
-
-    The density of a survey merged from scans is None: it differs from place to place and must be measured.
-    """
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
+    """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose."""
     pair = cloud.pair
     if settling or pair.survey is None:
         return _sweep(cloud), pair.T_q_p, 1.0, pair.covariance
     assert pair.T_q_survey is not None
     fine = min(config.survey_voxel, max(0.5 * cloud.voxel, _FINEST * config.survey_voxel))
     survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
-    if pair.survey_covariance is None:
-        return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine), None
-    return survey, pair.T_q_survey, None, pair.survey_covariance
+    return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine), None
 
 
 def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3)

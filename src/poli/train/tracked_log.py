@@ -1,16 +1,10 @@
-"""Training pairs from recordings, with poses and covariances from odometry, and surveys merged from the scans around a scan.
-
-A simulated scan has a survey of its spot, dense and exact, as its partner while shapes are trained. The next best thing is what a
-moving sensor saw of a spot before and after it: many sweeps from slightly different positions, each with its pose error and noise.
-It is the only way to learn directions from real scans: the next sweep alone is as sparse as the scan, and directions that learn
-from it blur.
-"""
+"""Training pairs from recordings, with poses and covariances from odometry or from the dataset."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +17,6 @@ from poli.options import real_array
 from poli.scan import Scan
 from poli.se3 import adjoint, inverse
 from poli.train.config import ScanConfig
-from poli.voxels import voxel_downsample, voxel_numbers
 from poli.worlds.scan_pairs import ScanPair
 
 Rows: TypeAlias = tuple[int, int]  # of Q and P
@@ -34,11 +27,6 @@ _HELD_OUT = 0.2  # the last fraction of the pairs
 # Errors that the covariances of odometry do not include (motion within a scan, beam timing): one sigma per axis.
 _ROTATION_FLOOR = math.radians(0.02)
 _TRANSLATION_FLOOR = 0.003  # meters
-_LEAST_SCANS = 4  # of a survey; fewer are hardly denser than the scan itself
-_LEAST_SURVEY = 500  # of a survey
-_SEEN_FOR = 1 / 3  # of the survey's scans, from the first to the last that saw a place: what moves is there for less
-_PLACE = 2.0  # edge of such a place, in voxels of the survey
-_CLOSER = 0.5  # edge over which the points of a survey are averaged, in voxels of the survey
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,106 +189,3 @@ class _Returns(Sequence[Scan]):
         distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
         scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))
         return scan if velocity is None else deskew(scan, velocity)
-
-
-def merged_pairs(log: TrackedLog, max_scans: int, reach: float, config: ScanConfig) -> tuple[list[ScanPair], list[ScanPair]]:
-    """Return the training and held-out pairs of `TrackedLog.pairs`, with surveys for the training pairs.
-
-    Each scan that starts a pair has one survey, in its pair with the next scan. Surveys do not use scans that are held out.
-    """
-    rows, held_out_rows = log.rows(max_scans, reach)
-    learned, held_out = log.read(rows), log.read(held_out_rows)
-    surveys = _Surveys(log, config, end=min(q for q, _ in held_out_rows))
-    found: list[ScanPair] = []
-    for (q, p), pair in learned.items():
-        survey = surveys.around(q) if p == q + 1 else None
-        found.append(pair if survey is None else replace(pair, survey=survey[0], T_q_survey=np.eye(4), survey_covariance=survey[1]))
-    if not any(pair.survey is not None for pair in found):
-        raise InputError(
-            f"{log.name}: no scan has {_LEAST_SCANS} trusted scans within {config.survey_reach:g} m of driving to merge; "
-            "use a longer log, or a larger scans.survey_reach"
-        )
-    return found, list(held_out.values())
-
-
-class _Surveys:
-    """Merges scans. Those that the next survey may need are kept, so memory does not grow with the log."""
-
-    def __init__(self, log: TrackedLog, config: ScanConfig, end: int) -> None:
-        self._log, self._config, self._end = log, config, end
-        self._driven = np.concatenate([[0.0], np.linalg.norm(np.diff(log.poses[:, :3, 3], axis=0), axis=1).cumsum()])
-        self._kept: dict[int, np.ndarray] = {}
-
-    def around(self, q: int) -> tuple[np.ndarray, np.ndarray] | None:  # (S, 3) float32 in the frame of Q, (6, 6)
-        """Merge the scans around scan q, without q itself. None: there are too few of them."""
-        rows = self._rows(q)
-        if len(rows) < _LEAST_SCANS:
-            return None
-        self._kept = {row: points for row, points in self._kept.items() if row >= rows[0]}
-        T_q_world = inverse(self._log.poses[q])
-        parts = []
-        for row in rows:
-            T = T_q_world @ self._log.poses[row]
-            parts.append(self._points(row) @ T[:3, :3].T + T[:3, 3])
-        points = np.concatenate(parts)
-        numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        points = points[lasting(points, numbers, len(parts), _PLACE * self._config.survey_voxel)]
-        if len(points) < _LEAST_SURVEY:
-            return None
-        # The mean of a small voxel is on the surface, and nearer to it than a single return.
-        survey = voxel_downsample(points, _CLOSER * self._config.survey_voxel, "mean").points.astype(np.float32)
-        # Independent errors of many scans average out; that of Q does not.
-        covariances = self._log.covariances
-        return survey, relative_pose(np.eye(4), np.eye(4), covariances[q], covariances[rows].mean(axis=0) / len(rows))[1]
-
-    def _rows(self, q: int) -> list[int]:
-        """Return the rows to merge, in order: trusted without a gap, within reach, and evenly spaced on the path."""
-        first, last = q, q
-        near = np.abs(self._driven - self._driven[q]) <= self._config.survey_reach
-        usable = near & self._log.trusted
-        while first > 0 and usable[first - 1]:
-            first -= 1
-        while last + 1 < min(self._end, len(usable)) and usable[last + 1]:
-            last += 1
-        every = np.array([row for row in range(first, last + 1) if row != q], int)
-        if not len(every):
-            return []
-        # By distance, not by number: a standing sensor sees the same spots again and again.
-        places = np.linspace(self._driven[every[0]], self._driven[every[-1]], self._config.survey_scans)
-        nearest = np.abs(self._driven[every][None] - places[:, None]).argmin(axis=1)
-        return [int(row) for row in every[np.unique(nearest)]]
-
-    def _points(self, row: int) -> np.ndarray:  # (N, 3) float64
-        if row not in self._kept:
-            scan = self._log.scans[row].clean().keep()
-            thinned = voxel_downsample(scan, _CLOSER * self._config.survey_voxel, "first") if len(scan) else scan
-            self._kept[row] = thinned.points.astype(np.float64)
-        return self._kept[row]
-
-
-def lasting(points: np.ndarray, numbers: np.ndarray, scans: int, cell: float) -> np.ndarray:  # (N, 3), (N,) ascending -> (N,) bool
-    """Select the points in places that a third of the scans or more have seen, from the first to the last scan that did.
-
-    A passing car or pedestrian is in one place for less, and noise is in a place once. The places are the cells of two grids,
-    shifted by half a cell, so that no surface lies on the boundary of both.
-    """
-    least = max(1, math.ceil(_SEEN_FOR * scans) - 1)
-    found = np.zeros(len(points), bool)
-    for shift in (0.0, 0.5 * cell):
-        cells, first = voxel_numbers(np.ascontiguousarray(points + shift), cell)
-        last = np.empty(len(first), np.int64)
-        last[cells] = numbers  # the last point in a cell counts
-        found |= (last - numbers[first] >= least)[cells]
-    return found
-
-
-def density_ratio(near: np.ndarray, far: np.ndarray, farthest: float) -> float:  # (N,), (N,)
-    """Return how many times denser the survey is than the next sweep, at least one.
-
-    This is the ratio of the median distances from the points of Q to the next sweep (`far`) and to the survey (`near`), over the
-    points that have a partner in both.
-    """
-    both = (near <= farthest) & (far <= farthest)
-    if not both.any():
-        return 1.0
-    return max(1.0, float(np.median(far[both]) / max(np.median(near[both]), 1e-6)))

@@ -45,7 +45,6 @@ class ScanPair:
     T_q_survey: np.ndarray | None = None  # (4, 4)
     # (6, 6), of xi = (rotation, translation) in T_q_p Exp(xi), if T_q_p was measured; None if T_q_p is exact
     covariance: np.ndarray | None = None
-    survey_covariance: np.ndarray | None = None  # (6, 6), the same of T_q_survey, if the survey was merged from recorded scans
 
 
 @dataclass(frozen=True)
