@@ -34,7 +34,7 @@ def test_names_that_are_not_utf8(run_poli, verb):
 
 def test_printable_escapes_text_that_cannot_be_encoded():
     assert printable("sound é") == "sound é"
-    assert printable("caf\udce9\udcff\ud800") == "caf\\xe9\\xff\\ud800"
+    assert printable("caf\udce9\udcff\ud800") == "caf\\udce9\\udcff\\ud800"
 
 
 # --- overwriting inputs
