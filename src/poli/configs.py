@@ -197,8 +197,7 @@ class RegisterConfig:
 
     preset: object | None = option(
         None,
-        "objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; auto: chosen from the "
-        "clouds; in Python also a ScanPreset.",
+        "objects; for scans of a place, the sensor or indoor; auto: chosen from the clouds; in Python also a ScanPreset.",
         names=preset_names,
     )
     upright: bool = option(True, "Scans: the z axes of both sensors point up, within 45 degrees.", flag="--upright/--tilted")

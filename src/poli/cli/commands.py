@@ -34,6 +34,7 @@ class Commands(typer.Typer):
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, no_args_is_help=True, **settings)
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable], Callable]:  # type: ignore[override]
+        """Register a command, as Typer does."""
         register = super().command(*args, **settings)
 
         def add(verb: Callable) -> Callable:
@@ -143,7 +144,10 @@ def _dashed(name: str) -> str:
 
 
 # Dataset arguments: passed by --option if a command has no option of that name.
-_DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "stamps", "time_unit", "tolerance", "topic")
+_DATASET_ARGUMENTS = (
+    "correct_elevation", "deskewed", "ending", "meta", "min_range", "period", "poses", "sensor", "sequence", "stamps", "time_unit",
+    "tolerance", "topic",
+)  # fmt: skip
 
 
 def _flags(parameters: list[inspect.Parameter]) -> dict[str, str]:

@@ -190,6 +190,7 @@ class Bars(Progress):
         self._lines = not sys.stderr.isatty() and not (mode is not None and mode.quiet)
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Show the progress of a task: on terminals as a bar, elsewhere as a line from time to time."""
         super().update(task_id, **changes)
         if self._lines and time.monotonic() - self._last >= PERIOD:
             self._last = time.monotonic()

@@ -152,6 +152,7 @@ def calibrate(
 
 @contextmanager
 def training_progress(folder: Path) -> "Iterator[Listener]":
+    """Yield a listener that shows the progress of a training run."""
     from rich.progress import TaskID
 
     from poli.train.trainer import Listener, StepReport

@@ -1,4 +1,4 @@
-"""Numbers of odometry that were tuned or set by hand, each with what it rests on. Options and their defaults are in `config`.
+"""Numbers of odometry that were tuned or set by hand, each with what it rests on. Options and their defaults are in `poli.configs`.
 
 Tables are in docs/results. "By hand" means that no table compares other values.
 """

@@ -76,15 +76,20 @@ class StepReport:
 class Listener:
     """Receives the progress of a run. This one does nothing; the command line's draws a progress bar."""
 
-    def shapes(self, made: int, total: int) -> None: ...
+    def shapes(self, made: int, total: int) -> None:
+        """So many shapes or worlds are made."""
 
-    def tracked(self, name: str, done: int, total: int) -> None: ...
+    def tracked(self, name: str, done: int, total: int) -> None:
+        """Odometry has processed so many scans of a sequence."""
 
-    def step(self, report: StepReport, total: int) -> None: ...
+    def step(self, report: StepReport, total: int) -> None:
+        """A step is done."""
 
-    def validated(self, step: int, result: Validation) -> None: ...
+    def validated(self, step: int, result: Validation) -> None:
+        """The model was validated after so many steps."""
 
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str) -> None:
+        """A step had no usable gradient."""
 
 
 def train(

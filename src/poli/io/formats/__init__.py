@@ -19,6 +19,8 @@ from poli.scan import Scan, ScanLike
 
 @dataclass(frozen=True)
 class Format:
+    """A file format of scans."""
+
     name: str
     endings: tuple[str, ...]
     read: Callable[[Path], Scan]

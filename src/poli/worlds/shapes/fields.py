@@ -105,6 +105,7 @@ def polygon_distance(points, polygon):
 
 @kernel
 def limb_distance(points, ends, radii, blend):
+    """Return the distance of points to tapered limbs that blend into each other; negative inside."""
     distance = np.empty(len(points))
     for n in range(len(points)):
         px, py, pz = points[n, 0], points[n, 1], points[n, 2]

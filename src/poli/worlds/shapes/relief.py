@@ -181,6 +181,7 @@ def _gradient_noise(x, y, z, seed):
 
 @kernel
 def fractal_noise(points, frequency, octaves, gain, is_ridged, seed):
+    """Return gradient noise of several octaves; its creases are ridges if `is_ridged`."""
     noise = np.empty(len(points))
     for n in range(len(points)):
         total, weight, weights, scale = 0.0, 1.0, 0.0, frequency
