@@ -34,7 +34,6 @@ partners = 2
 translation_noise = 0.01
 [loss]
 kind = "ttqc"
-learn_gamma = true
 [architecture]
 neighbors = [8, 8]
 edge = [8, 8]

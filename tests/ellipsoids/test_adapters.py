@@ -187,7 +187,7 @@ def test_reading_a_message_converts_its_times_to_seconds():
 
 def test_damaged_messages_and_unsupported_objects_are_named():
     cut = message(lambda raw: raw[:20])
-    with pytest.raises(FormatError, match="source: the PointCloud2 message: 1 rows of 5 points .* need 90 bytes, but there are 20"):
+    with pytest.raises(FormatError, match=r"source: the PointCloud2 message: 1 rows of 5 points .* need 90 bytes"):
         points_of(cut, "source")
     with pytest.raises(InputError, match=r"'scan\.pcd' is a path; read it with poli\.read"):
         poli.estimate("scan.pcd")

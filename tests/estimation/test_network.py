@@ -23,7 +23,7 @@ from poli.worlds.sweep import true_normals
 torch = pytest.importorskip("torch")
 from poli.train.config import PairConfig  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
-from poli.train.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
+from poli.train.losses import LossConfig, pair_loss  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
 from poli.train.network_input import group  # noqa: E402
@@ -135,12 +135,11 @@ def test_every_parameter_learns():
     mesh = procedural_mesh(1, 24)
     batch = draw_pairs(lambda _: mesh, PairConfig(points=(200,)), architecture, np.random.default_rng(0))
     config = LossConfig()
-    noise = PoseNoise(config)
-    pair_loss(config, noise, batch.matches, made(batch.groups)[None], batch.groups.frames[0][None]).total.backward()
+    pair_loss(config, batch.matches, made(batch.groups)[None], batch.groups.frames[0][None]).total.backward()
     shaping = {name for name, parameter in made.named_parameters() if parameter.grad is not None}
     assert shaping == {name for name, _ in made.named_parameters() if "size" not in name}
     L, frames = made.sized(batch.groups)
-    pair_loss(config, noise, batch.matches, L[None], frames[None]).total.backward()
+    pair_loss(config, batch.matches, L[None], frames[None]).total.backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name

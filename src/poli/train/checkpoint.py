@@ -50,7 +50,7 @@ class Checkpoint:
 
     config: TrainConfig
     step: int  # steps done
-    tensors: dict[str, torch.Tensor]  # names start with "network.", "average.", "noise." or "optimizer."
+    tensors: dict[str, torch.Tensor]  # names start with "network.", "average." or "optimizer."
     skipped: int  # problems without a certificate so far
     world: int  # processes
 

@@ -12,7 +12,6 @@ from poli.errors import FormatError, InputError, did_you_mean
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.io.tables import parse_json, read_toml
 from poli.train.losses import LossConfig
-from poli.worlds.faults import KINDS
 from poli.worlds.places import PLACES
 from poli.worlds.sensors import SENSORS
 
@@ -33,7 +32,6 @@ class ScanConfig:
     places: tuple[str, ...] = ()  # kinds of place; all if empty
     sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
     validation_worlds: int = 10
-    without_faults: tuple[str, ...] = ()  # faults of real sensors that simulated ones are spared (`worlds.faults.KINDS`)
     datasets: tuple[str, ...] = ()  # recorded sequences, of any kind that poli.dataset supports
     odometry: bool = True  # `poli train` estimates the poses of datasets by odometry, and deskews; false: their own poses
     recorded: int = 120  # scans of each dataset that start a pair, at most; a fifth of them is held out
@@ -49,7 +47,7 @@ class ScanConfig:
     blind: float = 0.06  # fraction of the clouds without sensor position; the same fraction without up, and without either
 
     def __post_init__(self) -> None:
-        for setting, known in (("places", PLACES), ("sensors", (*SENSORS, "any")), ("without_faults", tuple(KINDS))):
+        for setting, known in (("places", PLACES), ("sensors", (*SENSORS, "any"))):
             for name in getattr(self, setting):
                 if name not in known:
                     raise InputError(f"scans.{setting}: unknown {name!r}; expected some of {', '.join(known)}")

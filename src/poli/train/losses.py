@@ -24,7 +24,7 @@ from poli.train.pose_layer import certified_pose
 _LEAST_TRUST = 1e-6
 _GRAZING = 0.05  # added to the squared cosine: surfaces may be seen at grazing angles, as the ground far away is
 
-LossKind = Literal["ttqc", "ttqc-map", "tqc", "release"]
+LossKind = Literal["ttqc", "ttqc-map", "tqc"]
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,11 @@ class LossConfig:
     """Settings of the loss.
 
     `ttqc`: the paper's, T^ from the matches alone (eq. 14). `ttqc-map`: T^ from matches and the chordal prior (eq. 13).
-    `tqc`: the measured pose is assumed to be true (SE). `release`: the weights of the authors' published script, for comparison."""
+    `tqc`: the measured pose is assumed to be true (SE)."""
 
     kind: LossKind = "ttqc"
     rotation_sigma: float = 0.01  # Gamma = diag(rotation^2 I, translation^2 I): radians and units of the cloud
     translation_sigma: float = 0.01
-    learn_gamma: bool = False
     # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I), a heavy tail.
     outliers: float = 0.0
     outlier_sigma: float = 1.0  # meters
@@ -47,8 +46,6 @@ class LossConfig:
     # Weight, while shapes are trained, of the prior that visible surfaces face the sensor: the density of the normal n of a point
     # seen along v is proportional to |n'v|. It decides where matches cannot, on poles and wires. For scans, seen from the origin.
     visibility: float = 0.0
-    release_correspondence: float = 1e-6
-    release_log_determinant: float = 1e-8
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(LossKind):
@@ -59,8 +56,10 @@ class LossConfig:
             raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
         if not min(self.visibility, self.tail) >= 0.0:
             raise InputError("loss.visibility and loss.tail must be at least 0")
-        if self.kind == "release" and (self.outliers or self.tail):
-            raise InputError("loss.outliers, loss.tail: the kind `release` does not support them; set them to 0")
+
+    def gamma(self) -> torch.Tensor:  # (6, 6)
+        """Return Gamma, the covariance of the errors of measured poses."""
+        return torch.diag(torch.tensor([self.rotation_sigma] * 3 + [self.translation_sigma] * 3, dtype=torch.float64) ** 2)
 
 
 @dataclass(frozen=True)
@@ -90,33 +89,20 @@ class LossTerms:
     certified: float  # fraction of the problems; the others were skipped
 
 
-class PoseNoise(torch.nn.Module):
-    """Gamma: fixed, or trained with the network, which is possible because Phi contains 1/2 log|Gamma|."""
-
-    def __init__(self, config: LossConfig) -> None:
-        super().__init__()
-        sigmas = [config.rotation_sigma] * 3 + [config.translation_sigma] * 3
-        self.log_sigma = torch.nn.Parameter(torch.tensor(sigmas, dtype=torch.float64).log(), requires_grad=config.learn_gamma)
-
-    def covariance(self) -> torch.Tensor:  # (6, 6)
-        """Return Gamma."""
-        return torch.diag((2.0 * self.log_sigma).exp())
-
-
 def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
     """Return A = L^-1 F', with C^-1 = A' A."""
     return tensors3.inverse3(L) @ frames.transpose(-1, -2)
 
 
-def pair_loss(config: LossConfig, noise: PoseNoise, matches: MatchBatch, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
+def pair_loss(config: LossConfig, matches: MatchBatch, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
     """Return the loss of a batch. L and frames are (B, N, 3, 3): row b has the ellipsoids of the target points of problem b."""
     if not torch.isfinite(L).all():  # the trainer detects it by the gradient, in all processes alike
-        return LossTerms(math.nan * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
+        return LossTerms(math.nan * L.sum(), math.nan, math.nan, math.nan, 0.0)
     A = whitening(L.double(), frames.double())
     log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
     weights = matches.weights * _trust(config, matches, A, log_2c)
     information = 0.5 * weights[..., None, None] * (A.transpose(-1, -2) @ A)
-    gamma = noise.covariance() if matches.gamma is None else matches.gamma
+    gamma = config.gamma().to(L.device) if matches.gamma is None else matches.gamma
     if config.kind == "tqc":
         T = matches.T_measured
         kept = torch.ones(len(T), dtype=torch.bool, device=T.device)
@@ -134,22 +120,16 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: MatchBatch, L: torc
     count = matches.weights.sum(1)
     kept = kept & (count > 0)
     if not kept.any():  # nothing to train on; a zero that depends on all parameters keeps processes in sync
-        return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
+        return LossTerms(0.0 * L.sum(), math.nan, math.nan, math.nan, 0.0)
     d = residuals(matches, T)
     squares = squared(A, d)
     data = (matches.weights * _unlikelihood(config, log_2c, squares, d.square().sum(-1))).sum(1)
     seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
     pose = torch.zeros_like(data)
-    if config.kind in ("ttqc", "ttqc-map"):
+    if config.kind != "tqc":
         pose = _pose_likelihood(T, matches, information, gamma)
-    if config.kind == "release":
-        error = ((T - matches.T_measured) ** 2).sum((1, 2)).clamp_min(1e-24).sqrt()
-        spread = (matches.weights * log_2c).sum(1)
-        residual = (matches.weights * squares).sum(1)
-        each = error + config.release_correspondence * residual + config.release_log_determinant * spread
-    else:
-        each = data + pose + config.visibility * seen
-    total = (each[kept] if config.kind == "release" else each[kept] / count[kept]).mean() + 0.0 * noise.log_sigma.sum()
+    each = data + pose + config.visibility * seen
+    total = (each[kept] / count[kept]).mean()
     with torch.no_grad():
         data_mean, pose_mean = ((value[kept] / count[kept]).mean().item() for value in (data, pose))
         nees = ((weights * squares).sum(1)[kept] / weights.sum(1)[kept].clamp_min(1e-9)).mean().item()

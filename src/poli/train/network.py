@@ -30,7 +30,7 @@ from poli.train import tensors3
 from poli.train.config import Phase
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
-from poli.train.losses import LossConfig, LossTerms, PoseNoise, pair_loss
+from poli.train.losses import LossConfig, LossTerms, pair_loss
 from poli.train.object_pairs import PairBatch
 
 
@@ -221,7 +221,6 @@ class TrainingModel(torch.nn.Module):
         super().__init__()
         self.loss = loss
         self.network = Network(architecture)
-        self.noise = PoseNoise(loss)
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
     def forward(self, batch: PairBatch, phase: Phase = "shapes") -> LossTerms:
@@ -241,7 +240,7 @@ class TrainingModel(torch.nn.Module):
             L = L / clouds.repeat_interleave(points)[:, None, None]
         # Visibility and `tail` are for training directions, which are fixed while sizes are trained.
         loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
-        terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
+        terms = pair_loss(loss, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
 
@@ -254,7 +253,7 @@ class TrainingModel(torch.nn.Module):
         if groups.surroundings is not None:
             local = chords(local)
         seen = (local.square().sum(2) < QUADRIC_REACH**2).to(local)
-        total = negative_log_likelihood(quadric, local, seen) + 0.0 * self.noise.log_sigma.sum()
+        total = negative_log_likelihood(quadric, local, seen)
         self.seconds = (middle - start, time.perf_counter() - middle)
         return LossTerms(total, total.item(), 0.0, math.nan, 1.0)
 

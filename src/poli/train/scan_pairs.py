@@ -241,12 +241,11 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
 def _record_world(job: tuple[Path, str, int, ScanConfig]) -> list[ScanPair]:
     keep, kind, seed, config = job
     about = f"exact, faults, fixed rasters; {config.stations} stations, {config.sensors_each} each of {', '.join(config.sensors)}"
-    about += f"; without {', '.join(config.without_faults)}" if config.without_faults else ""
     path = keep / f"{kind}_{seed}.npz"
     pairs = load_pairs(path, about)
     if pairs is None:
         truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ("exact",)
-        made = simulated_pairs(kind, seed, config.stations, config.sensors, config.sensors_each, config.without_faults)
+        made = simulated_pairs(kind, seed, config.stations, config.sensors, config.sensors_each)
         pairs = [ScanPair(pair.q.keep(*truth), pair.p.keep(), pair.T_q_p, pair.survey, pair.T_q_survey) for pair in made]
         save_pairs(path, pairs, about)
     return pairs

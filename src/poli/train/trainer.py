@@ -303,7 +303,6 @@ class Run:
     def _save(self) -> None:
         tensors = {f"network.{name}": t for name, t in self.model.network.state_dict().items()}
         tensors |= {f"average.{name}": t for name, t in self.average.items()}
-        tensors |= {f"noise.{name}": t for name, t in self.model.noise.state_dict().items()}
         tensors |= checkpoints.optimizer_tensors(self.optimizer)
         state = checkpoints.Checkpoint(self.config, self.steps_done, tensors, self.skipped, self.world)
         checkpoints.save(self.checkpoint_path, state)
@@ -323,7 +322,6 @@ class Run:
                 self.model.network.load_state_dict(checkpoints.part(saved.tensors, part))
                 if part == "average":
                     self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
-            self.model.noise.load_state_dict(checkpoints.part(saved.tensors, "noise"))
             checkpoints.restore_optimizer(self.optimizer, saved.tensors)
         except (RuntimeError, ValueError) as error:
             raise FormatError(

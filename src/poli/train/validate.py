@@ -37,7 +37,7 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
             m = batch.matches
             at_truth = MatchBatch(m.source, m.target, m.weights, torch.from_numpy(batch.T_true))
             each = [repeated(t, batch, m.weights.shape[1]) for t in (L, frames)]
-            terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *each)
+            terms = pair_loss(yardstick, at_truth, *each)
             losses.append(terms.correspondence)
             nees.append(terms.nees)
             d = residuals(at_truth, at_truth.T_measured)

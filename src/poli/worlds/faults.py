@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -57,25 +56,10 @@ class Faults:
         if max(self.tail_share, self.dropout, self.mixed) > 1.0 or self.run_length < 1.0:
             raise InputError("faults: tail_share, dropout and mixed must be at most 1, run_length at least 1")
 
-    def without(self, kinds: Sequence[str]) -> Faults:
-        """Return these faults, less some of KINDS."""
-        spared: dict[str, Any] = {KINDS[kind]: 0.0 for kind in kinds}
-        return replace(self, **spared)
-
     def offsets(self, count: int) -> np.ndarray:  # (count,) meters
         """The constant error of each ring."""
         return self.beam_offset * np.random.default_rng([self.beam_seed, 3]).standard_normal(count)
 
-
-# The kinds of faults, and the value of each that is zero without it.
-KINDS = {
-    "offsets": "beam_offset",
-    "noise": "noise",
-    "slow noise": "slow_noise",
-    "tail": "tail_share",
-    "dropouts": "dropout",
-    "mixed": "mixed",
-}
 
 # KITTI: three sequences of one car; nuScenes: two of different cars; MulRan and a handheld E1R: one each. The noise of the HDL-64E
 # is 0.9 to 1.6 cm, of the HDL-32E 0.5, of the OS1-64 3.0, of the E1R 1.2. Its growth with range and incidence is mostly that of the

@@ -55,24 +55,21 @@ class ExactPair:
     faults: Faults
     seeds: tuple[int, int]  # of the noise of Q and P
 
-    def faulty(self, without: Sequence[str] = ()) -> ScanPair:
-        """Return the pair with its faults, less those in `without`."""
-        faults = self.faults.without(without)
+    def faulty(self) -> ScanPair:
+        """Return the pair with its faults."""
         scans = zip((self.pair.q, self.pair.p), self.seeds, strict=True)
-        q, p = (apply_faults(scan, faults, np.random.default_rng(seed)) for scan, seed in scans)
+        q, p = (apply_faults(scan, self.faults, np.random.default_rng(seed)) for scan, seed in scans)
         return replace(self.pair, q=q, p=p)
 
 
-def simulated_pairs(
-    kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, without: Sequence[str] = ()
-) -> Iterator[ScanPair]:
+def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
-    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`), less those in `without`. A
+    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`). A
     spot with too few returns for a sensor is left out.
     """
-    made = (exact.faulty(without) for exact in exact_pairs(kind, seed, stations, sensors, each))
+    made = (exact.faulty() for exact in exact_pairs(kind, seed, stations, sensors, each))
     return (pair for pair in made if min(len(pair.q), len(pair.p)) >= _FEWEST)
 
 
