@@ -8,11 +8,13 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
+from types import SimpleNamespace
 from typing import Any
 
 from poli.errors import InputError, printable
@@ -115,3 +117,30 @@ def _end_with(sentinel: Any) -> None:
 
 def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
     return f"poli: warning: {printable(' '.join(str(message).split()))}\n"
+
+
+# --- Signals
+
+
+@contextmanager
+def stop_requests(notice: str = "") -> Iterator[SimpleNamespace]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once.
+
+    Yields an object whose `signal` is the one that was received, or None."""
+    stop = SimpleNamespace(signal=None)
+
+    def request(number: int, _: object) -> None:
+        if stop.signal:
+            raise KeyboardInterrupt
+        stop.signal = number
+        os.write(2, notice.encode())  # async-signal-safe
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # only the main thread can handle signals
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

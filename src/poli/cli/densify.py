@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli import inputs as files
-from poli.cli.output import Bars, busy, say, stop_requests
+from poli.cli.output import AGAIN, Bars, busy, say
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
+from poli.threads import stop_requests
 
 if TYPE_CHECKING:
     from poli.densification.resume import Tally
@@ -105,7 +106,7 @@ def densify(
         total, first = len(tree.scans), lambda: read_input(tree.scans[0])
     tally, begin = Tally(), perf_counter()
     with (
-        stop_requests() as stop,
+        stop_requests(AGAIN) as stop,
         engine(workers or max(1, min(thread_count(), total // _A_WORKER))) as chosen,
         Bars(out.name) as bar,
         closing(run(chosen)) as steps,

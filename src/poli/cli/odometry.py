@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from poli.cli.inputs import DatasetOptions, check_place, file_name
-from poli.cli.output import Bars, say, stop_requests
+from poli.cli.output import AGAIN, Bars, say
 from poli.configs import OdometryConfig
 from poli.errors import FormatError, InputError, PoliError
+from poli.threads import stop_requests
 
 if TYPE_CHECKING:
     from poli.io.datasets import Dataset
@@ -66,7 +67,7 @@ def odometry(
         Recording(out or parent, about, first, dated=out is None, overwrite=overwrite) as recording,
         drive_map or nullcontext(),
     ):
-        with stop_requests() as stop, Bars(opened.name) as bars:
+        with stop_requests(AGAIN) as stop, Bars(opened.name) as bars:
             task = bars.add_task(opened.name, total=asked)
             try:
                 for number in range(first, first + asked):

@@ -6,7 +6,6 @@ stderr when standard output carries results or a file. Progress is shown on stde
 
 import json
 import os
-import signal
 import sys
 import time
 import warnings
@@ -16,7 +15,6 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import timedelta
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO, TypeVar
 
 import rich
@@ -144,28 +142,7 @@ def let_go() -> None:
         raise failed
 
 
-@contextmanager
-def stop_requests() -> Iterator[SimpleNamespace]:
-    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once.
-
-    Yields an object whose `signal` is the one that was received, or None."""
-    stop = SimpleNamespace(signal=None)
-
-    def request(number: int, _: object) -> None:
-        if stop.signal:
-            raise KeyboardInterrupt
-        stop.signal = number
-        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # async-signal-safe
-
-    try:
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # only the main thread can handle signals
-        before = {}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+AGAIN = "\nstopping after this scan; again to stop at once\n"  # of `stop_requests`
 
 
 # --- Progress: bars on a terminal; elsewhere a line on stderr now and then, for log files and batch systems.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 
 from poli.errors import PoliError, printable
 from poli.ros.transport import Transport
+from poli.threads import stop_requests
 
 CLOUD = "sensor_msgs/PointCloud2"
 _WAIT = 0.1  # seconds: how soon a signal or the end of ROS is noticed
@@ -137,18 +136,18 @@ def serve(transport: Transport, make_job: Callable[[], Job], source: str, log_ev
         job = make_job()
         transport.parameters(job.parameters(), job.change)
         job.warm_up()
-        with _stop_requests() as stop:
+        with stop_requests() as stop:
             transport.subscribe(CLOUD, source, clouds.put)
             transport.say(f"{job.name}: listening to {source}")
             last = time.perf_counter()
-            while not stop.is_set() and not transport.ended():
+            while not stop.signal and not transport.ended():
                 held = clouds.take(_WAIT)
                 if held is not None:
                     _process(transport, job, log, *held)
                 if log_every and time.perf_counter() - last >= log_every:
                     last = time.perf_counter()
                     transport.say(f"{job.name}: {log.line() or f'no clouds on {source} since the last line'}")
-            lost = "" if stop.is_set() else transport.lost
+            lost = "" if stop.signal else transport.lost
         transport.say(f"{job.name}: ending after {log.summary()}")
     finally:
         transport.close()
@@ -170,24 +169,3 @@ def _process(transport: Transport, job: Job, log: Log, cloud: Any, arrived: floa
     if warning and (said := log.warning(printable(warning))):
         transport.warn(f"{job.name}: {said}")
     job.after()
-
-
-@contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
-    """End between two clouds on SIGINT and SIGTERM; a second signal ends at once."""
-    stop = threading.Event()
-
-    def request(number: int, _: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    try:
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # only the main thread can handle signals
-        before = {}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
