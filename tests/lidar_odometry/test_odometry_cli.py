@@ -170,7 +170,7 @@ def test_a_lost_scan_stops_the_run_and_keeps_the_earlier_poses(tmp_path, rng, dr
     open_as_memory(Scans(scans, drive.poses))
     result, summary = in_memory(tmp_path, code=1)
     assert "tracking lost: scan 5" in str(result.exception)
-    assert "--on-loss restart" in str(result.exception)
+    assert "on_loss='restart'" in str(result.exception)
     assert "scan 5" in summary["reason"]
     assert summary["interrupted"] is False
     expected = poli.odometry(sweeps[:5], OdometryConfig(voxel=VOXEL))

@@ -88,7 +88,7 @@ def test_a_run_can_be_overwritten_on_request(tmp_path, monkeypatch, drive, sweep
     memory("--out", "run", "--map", "run/drive.ply")
     (tmp_path / "run" / "notes.txt").write_text("mine")
     result = memory("--out", "run", code=1)
-    assert "run: already exists; give another folder, or pass --overwrite" in str(result.exception)
+    assert "run: already exists; give another folder, or pass overwrite=True" in str(result.exception)
     assert (tmp_path / "run" / "drive.ply").is_file()
 
     open_as_memory(Scans(sweeps[:2]))
@@ -185,7 +185,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--option", "topic"], InputError, "expected KEY=VALUE"),
         (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, correct"),
         (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
-        ([], InputError, "00, 01; pass --sequence"),
+        ([], InputError, "00, 01; choose a `sequence`"),
         (["--dataset", "moon"], InputError, "unknown dataset 'moon'"),
         (["--sequence", "00", "--first", 2], InputError, "has 2 scans; the last index is 1"),
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import poli
-from poli.cli.commands import in_options
 from poli.configs import RegisterConfig
 from poli.errors import DegenerateError, InputError
 
@@ -67,20 +66,6 @@ def test_limits_are_part_of_the_message():
     ):
         with pytest.raises(InputError, match=said.replace("?", r"\?")):
             poli.DensifyConfig(**wrong)
-
-
-@pytest.mark.parametrize(
-    ("said", "spelled"),
-    [
-        ("a.bin: of another kind; rename it or pass format='pcd'", "a.bin: of another kind; rename it or pass --format pcd"),
-        ("pass poses=False to read the scans", "pass --option poses=False to read the scans"),
-        ("pass overwrite=True to replace it, upright=False", "pass --overwrite to replace it, --tilted"),
-        ("the format is odd; other=3, my.format=2", "the format is odd; other=3, my.format=2"),
-    ],
-)
-def test_errors_name_keywords_and_commands_spell_them_as_options(said, spelled):
-    flags = {name: f"--{name.replace('_', '-')}" for name in ("format", "topic", "overwrite", "noise_bound")}
-    assert in_options(said, {**flags, "upright": "--upright/--tilted", "poses": "--option poses="}) == spelled
 
 
 def test_errors_can_be_passed_between_processes():

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from typer.models import OptionInfo
 
 from poli.cli.output import as_json, reader_left, speaking
 from poli.errors import PoliError
@@ -60,7 +59,6 @@ def _complete(verb: Callable) -> Callable:
         parameters += _parameters(*configs[name]) if name in configs else [parameter.replace(kind=parameter.KEYWORD_ONLY)]
     added = _GLOBAL if signature.return_annotation in (None, inspect.Signature.empty) else _GLOBAL | {"json": _JSON}
     parameters += [_keyword(name, annotation, False) for name, annotation in added.items()]
-    flags = _flags(parameters)
 
     @wraps(verb)
     def run(**given: Any) -> None:
@@ -73,9 +71,6 @@ def _complete(verb: Callable) -> Callable:
             if wants_json and results is not None:
                 typer.echo(as_json(results))
             sys.stdout.flush()
-        except PoliError as error:
-            error.args = (in_options(str(error), flags), *error.args[1:])
-            raise
         except KeyboardInterrupt:
             raise typer.Abort from None
         except BrokenPipeError as error:  # typer would exit silently on any of them
@@ -138,44 +133,6 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
-
-
-# --- Errors of the library name keywords; those of a command name options.
-
-
-# Dataset arguments: passed by --option if a command has no option of that name.
-_DATASET_ARGUMENTS = (
-    "correct_elevation", "deskewed", "ending", "meta", "min_range", "period", "poses", "sensor", "sequence", "stamps", "time_unit",
-    "tolerance", "topic",
-)  # fmt: skip
-
-
-def _flags(parameters: list[inspect.Parameter]) -> dict[str, str]:
-    """The options of a command by the names of their arguments."""
-    infos = {one.name: get_args(one.annotation)[1] for one in parameters if get_origin(one.annotation) is Annotated}
-    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS if "option" in infos}
-    for name, info in infos.items():
-        if isinstance(info, OptionInfo):
-            flags[name] = next((word for word in info.param_decls or () if word.startswith("--")), f"--{_dashed(name)}")
-    return flags
-
-
-def in_options(text: str, flags: dict[str, str]) -> str:
-    """Spell the keywords in a message as options: `poses=False` as `--option poses=False`, `voxel is` as `--voxel is`."""
-
-    def spelled(match: re.Match[str]) -> str:
-        name, value = match[1] or match[3], (match[2] or "").strip("'")
-        yes, _, no = flags[name].partition("/")
-        if match[3]:
-            return f"{yes.rstrip('=')} is "
-        if yes.endswith("="):
-            return f"{yes}{value or '...'}"
-        if value in ("True", "False"):
-            return yes if value == "True" else no or f"--no-{_dashed(name)}"
-        return f"{yes} {value}" if value else yes
-
-    names = "|".join(flags)
-    return re.sub(rf"(?<![\w.-])({names})=('[^']*'|\w[\w.]*|)|(?:^|(?<=: ))({names}) is ", spelled, text)
 
 
 # --- Map exceptions to messages and exit codes.

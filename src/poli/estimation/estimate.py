@@ -108,7 +108,7 @@ def warn_of_distance(model: Model, points: np.ndarray, view: Viewpoint, stacklev
     if distance > _APART * spread:
         place = "the origin, the assumed sensor position" if not np.any(view.position) else "the given viewpoint"
         warnings.warn(
-            f"points lie {distance / 1000.0:.0f} km from {place}; subtract the sensor position first, or pass viewpoint= in "
+            f"points lie {distance / 1000.0:.0f} km from {place}; subtract the sensor position first, or pass `viewpoint` in "
             "Python (for several positions merged=True, --merged)",
             ViewpointWarning,
             stacklevel=stacklevel,

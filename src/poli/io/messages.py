@@ -46,7 +46,7 @@ def with_point_times(scan: Scan, unit: TimeUnit | None, where: str) -> Scan:
     seconds = _seconds(values, scan.stamp, unit)
     if seconds is None:
         what = f"{values.dtype}, {values.min()} to {values.max()}, stamp {scan.stamp}"
-        raise FormatError(f"{where}: the times in field '{name}' ({what}) are ambiguous; pass time_unit= (s, ms, us or ns)")
+        raise FormatError(f"{where}: the times in field '{name}' ({what}) are ambiguous; pass a time_unit: s, ms, us or ns")
     fields = {"time" if n == name else n: seconds if n == name else v for n, v in scan.fields.items()}
     return Scan(scan.points, fields, scan.stamp, scan.dropped)
 

@@ -85,6 +85,6 @@ def _solve(source: np.ndarray, target: np.ndarray, weights: np.ndarray, trust: n
     if used.sum() < 3:
         raise DegenerateError(
             f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 are needed; "
-            "pass a larger bound with noise_bound=, or better matches"
+            "pass a larger `noise_bound`, or better matches"
         )
     return solve(source[used], target[used], weights[used] * trust[used, None, None])

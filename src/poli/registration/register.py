@@ -61,7 +61,7 @@ def register(
     for name, points in (("source", source_points), ("target", target_points)):
         if len(points) > MOST_OF_AN_OBJECT:
             raise InputError(
-                f"{name}: {len(points)} points look like a scan, not an object; name the sensor with preset= "
+                f"{name}: {len(points)} points look like a scan, not an object; choose a preset "
                 f"({', '.join(presets.PRESETS)}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
             )
     normals = []

@@ -154,8 +154,8 @@ def find_hypotheses(
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap; pass a larger bound "
-            "with noise_bound=, another feature radius, or better normals"
+            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap; pass a larger "
+            "`noise_bound`, another feature radius, or better normals"
         )
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
@@ -239,8 +239,8 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
     if len(matches) < 3:
         raise DegenerateError(
-            f"{len(matches)} pairs of points have similar features; at least 3 are needed; pass more points, a larger radius "
-            "with feature_radius=, or more candidates"
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed; pass more points, a larger "
+            "`feature_radius`, or more candidates"
         )
     return matches
 

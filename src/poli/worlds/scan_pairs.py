@@ -13,7 +13,7 @@ from poli.io.limits import read_npz_arrays
 from poli.scan import Scan
 from poli.se3 import inverse
 from poli.voxels import voxel_downsample
-from poli.worlds.faults import Faults, apply_faults, draw_faults
+from poli.worlds.faults import apply_faults, draw_faults
 from poli.worlds.places import make_place
 from poli.worlds.sensors import SENSORS, Sensor
 from poli.worlds.sweep import World, simulate_scan, sweep
@@ -47,36 +47,13 @@ class ScanPair:
     covariance: np.ndarray | None = None
 
 
-@dataclass(frozen=True)
-class ExactPair:
-    """A simulated pair before its sensor's faults are added, which takes a small part of the time."""
-
-    pair: ScanPair
-    faults: Faults
-    seeds: tuple[int, int]  # of the noise of Q and P
-
-    def faulty(self) -> ScanPair:
-        """Return the pair with its faults."""
-        scans = zip((self.pair.q, self.pair.p), self.seeds, strict=True)
-        q, p = (apply_faults(scan, self.faults, np.random.default_rng(seed)) for scan, seed in scans)
-        return replace(self.pair, q=q, p=p)
-
-
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
-    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`). A
-    spot with too few returns for a sensor is left out.
+    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`). A spot with too few returns
+    for a sensor is left out.
     """
-    made = (exact.faulty() for exact in exact_pairs(kind, seed, stations, sensors, each))
-    return (pair for pair in made if min(len(pair.q), len(pair.p)) >= _FEWEST)
-
-
-def exact_pairs(
-    kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, surveyed: bool = True
-) -> Iterator[ExactPair]:
-    """Yield the pairs of `simulated_pairs` before their faults are added, those with few returns as well; surveys are optional."""
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
     indoors = kind in INDOORS
@@ -90,11 +67,8 @@ def exact_pairs(
         # The survey is taken from the sensor's position, so both see the same surfaces. A point seen by only one of them has no
         # partner, and a wrong partner is off along the ray, the direction in which surfaces are thin.
         near = indoors or handheld
-        survey_points, T_q_survey = None, None
-        if surveyed:
-            survey = simulate_scan(world, _INDOOR_SURVEY if near else _SURVEY, trajectory.poses(np.zeros(1))[0])
-            voxel = _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL
-            survey_points, T_q_survey = voxel_downsample(survey.points, voxel, "first").points, np.eye(4)
+        survey = simulate_scan(world, _INDOOR_SURVEY if near else _SURVEY, trajectory.poses(np.zeros(1))[0])
+        survey_points = voxel_downsample(survey.points, _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL, "first").points
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
             # Without range noise and dropouts, which are among the faults that are added afterwards.
             sensor = replace(random_sensor(rng) if name == "any" else SENSORS[str(name)], noise=0.0, dropout=0.0)
@@ -106,11 +80,13 @@ def exact_pairs(
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
             faults, seeds = draw_faults(rng), rng.integers(2**31, size=2)
             q, p = (
-                sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f))
-                for t, s, f in zip((0.0, apart), seeds, phases, strict=True)
+                apply_faults(
+                    sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f)), faults, np.random.default_rng(int(s))
+                )
+                for t, s, f in zip((0.0, apart), seeds, phases.tolist(), strict=True)
             )
-            pair = ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, T_q_survey)
-            yield ExactPair(pair, faults, (int(seeds[0]), int(seeds[1])))
+            if min(len(q), len(p)) >= _FEWEST:
+                yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, np.eye(4))
 
 
 def _ride(rng: np.random.Generator, handheld: bool, start: float) -> Ride:

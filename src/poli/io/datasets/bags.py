@@ -214,7 +214,7 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
     if topic is None and not clouds:
         raise InputError(f"{path}: no topic of type PointCloud2 or Livox CustomMsg; point cloud topics: {listed}")
     if topic is None:
-        raise InputError(f"{path}: choose a topic; point cloud topics: {listed}; pass topic=")
+        raise InputError(f"{path}: there are several point cloud topics: {listed}; choose one as `topic`")
     problem = f"has type {types[topic]}" if topic in types else "is not in this bag"
     raise InputError(f"{path}: topic {topic!r} {problem}; point cloud topics: {listed}")
 

@@ -122,8 +122,8 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
     if sequence is None and len(there) == 1:
         return root, there[0]
     if sequence is None or sequence_name(sequence) not in there:
-        problem = "choose a sequence;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
-        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}; pass sequence=")
+        problem = "there are several;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
+        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}; choose a `sequence`")
     return root, sequence_name(sequence)
 
 

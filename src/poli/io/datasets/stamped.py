@@ -48,7 +48,7 @@ def open_helipr(
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        raise FormatError(f"{folder}: contains no folder 'LiDAR'; pass the folder of one HeLiPR sequence, or sequence=")
+        raise FormatError(f"{folder}: contains no folder 'LiDAR'; pass the folder of one HeLiPR sequence, or its `sequence`")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
     trajectory = read_stamped_poses(pose_files[0], 7) if poses and pose_files else None
