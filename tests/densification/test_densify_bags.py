@@ -195,7 +195,7 @@ def test_the_topic_is_guessed_or_required(tmp_path):
         for topic in ("/left", "/right"):
             connection = writer.add_connection(topic, "sensor_msgs/msg/PointCloud2", typestore=store)
             writer.write(connection, 1, store.serialize_ros1(cloud("ros1", 1), "sensor_msgs/msg/PointCloud2"))
-    with pytest.raises(InputError, match=r"point cloud topics: /left, /right; pass --topic$"):
+    with pytest.raises(InputError, match=r"point cloud topics: /left, /right; choose one as `topic`$"):
         run(path, tmp_path / "b.bag")
     with pytest.raises(InputError, match="'/up' is not in this bag"):
         run(path, tmp_path / "b.bag", "--topic", "/up")

