@@ -4,16 +4,14 @@ VENV ?= .venv
 TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Pin numba to the same version in pip's build environment, which compiles the kernels, and in the installation, which runs them.
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
-export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test kills lint fuzz kernels wheel test-machines test-numba bench docs clean
+.PHONY: help demo test kills lint fuzz wheel test-machines bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
 demo: $(VENV)/.core  ## run the demo in a simulated town; writes a page and pictures to demo_output
+	$(BIN)/poli warmup
 	$(BIN)/poli demo --out demo_output
 
 test: lint  ## lint, then run all tests in two processes
@@ -29,36 +27,25 @@ lint: $(VENV)/.dev  ## check style, types, and the direction of imports
 	$(BIN)/lint-imports
 
 FUZZ ?= --cases 100000 --seed 1
-fuzz: $(VENV)/.dev  ## fuzz all readers with damaged inputs: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
+fuzz: $(VENV)/.dev  ## fuzz all readers with damaged inputs: make fuzz FUZZ='--cases 1000000 --seed 2'
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-kernels: $(VENV)/.core  ## recompile the kernels after a change; until then numba compiles changed kernels on first use
-	$(BIN)/python -m poli.building
-
-wheel: $(VENV)/.python constraints.txt  ## build a wheel for this platform into dist/: code for x86-64-v3 and v4, on other platforms for every CPU
-	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
+wheel: $(VENV)/.python  ## build a wheel into dist/, for every platform
+	$(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
 test-machines: $(VENV)/.dev  ## run the numerical tests as on other CPUs, BLAS libraries and thread counts, and compare the results
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m machines $(MACHINES)
 
-test-numba: $(VENV)/.python  ## test compiled code with the oldest and newest numba allowed by pyproject.toml, each in a new environment
-	$(BIN)/python tests/try_numba.py
-
-bench: $(VENV)/.bench  ## run the benchmarks; writes tables and plots to docs/results
-	$(BIN)/python -m benchmarks layer --out docs/results
-	$(BIN)/python -m benchmarks pca --out docs/results
-	$(BIN)/python -m benchmarks step --out docs/results
-	$(BIN)/python -m benchmarks relaxation --out docs/results
-	$(BIN)/python -m benchmarks geometry --out docs/results
-	$(BIN)/python -m benchmarks runtime --out docs/results
-	$(BIN)/python -m benchmarks engines --out docs/results
-	$(BIN)/python -m benchmarks odometry --out docs/results
+bench: $(VENV)/.bench  ## run the benchmarks that need no data; writes tables and plots to docs/results, then lists which are current
+	for name in certificate layer relaxation step geometry runtime odometry; do \
+		$(BIN)/python -m benchmarks $$name --out docs/results || exit 1; done
+	$(BIN)/python -m benchmarks status
 
 docs: $(VENV)/.docs  ## build the documentation site into site/; dead links and pages missing from the menu are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and all generated files
-	rm -rf $(VENV) demo_output example_output fuzz_failures site build dist src/poli/native/compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo_output example_output fuzz_failures site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

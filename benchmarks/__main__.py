@@ -1,6 +1,7 @@
 """Compare POLI with other methods in the same run: `python -m benchmarks NAME [--json FILE] [options]`, from a clone.
 
 Each experiment prints a table and writes it as Markdown, JSON and plots. Rivals are installed by `pip install -e '.[bench]'`.
+`python -m benchmarks status` lists which tables of docs/results are older than what they measure.
 """
 
 import ast
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from benchmarks import experiments
 from benchmarks.options import parse
+from benchmarks.provenance import Origin
 from benchmarks.report import publish
 from poli.errors import InputError, PoliError, did_you_mean
 
@@ -33,12 +35,17 @@ def run(words: list[str]) -> None:
         print("\n".join(f"  {name:15} {_first_line(name)}" for name in NAMES))
         return
     name, *rest = words
+    if name == "status":
+        from benchmarks.status import print_status
+
+        raise SystemExit(print_status())
     if name not in NAMES:
         raise InputError(f"no experiment {name!r}; choose from {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     experiment = import_module(f"benchmarks.experiments.{name}")
     options, out, json_path = parse(experiment, f"python -m benchmarks {name}", rest)
+    origin = Origin.of(name, getattr(experiment, "MODELS", ()), options)
     for number, report in enumerate(experiment.run(options)):
-        publish(report, out, None if number else json_path)
+        publish(report, out, None if number else json_path, origin)
 
 
 def _first_line(name: str) -> str:

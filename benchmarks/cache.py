@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,13 @@ from typing import Any
 import numpy as np
 
 import poli
-from benchmarks.data.drives import RealDrive, RecordedDrive, ThinnedScans
-from benchmarks.data.real_sequences import refined_pose
+from benchmarks.data.drives import RecordedDrive, ThinnedScans
+from benchmarks.provenance import weights_digest
 from benchmarks.report import plain
 from benchmarks.rivals.odometry_contestants import CHOSEN, OURS, PCA, Contestant, Outcome
-from poli.estimation.inference import load_model
-from poli.files.atomic import atomic_path
+from poli.io.atomic import atomic_path
 
 FORGETTABLE = ("poli", "times", "all")
-TIMED = ", timed"  # suffix of the name of a drive that is run again for timing
 
 
 class Cache:
@@ -51,7 +48,7 @@ class Cache:
         """Delete outcomes. `which`, of `FORGETTABLE`: our own, those with a published time, or all."""
         for path in self.folder.rglob("*.json"):
             key = _read(path).get("key", {})
-            timed = key.get("voxel") == CHOSEN or key.get("drive", {}).get("name", "").endswith(TIMED)
+            timed = key.get("voxel") == CHOSEN
             if which == "all" or (which == "poli" and key.get("method") in OURS) or (which == "times" and timed):
                 path.unlink()
 
@@ -64,20 +61,6 @@ class Cache:
 
         key = {"drive": drive_identity(drive), **contestant.about, **_state(contestant)}
         return _outcome(self.get((drive.name, contestant.method), key, run))
-
-    def reference(self, source: RealDrive) -> np.ndarray:  # (M, 4, 4)
-        """The given poses of a sequence, with each motion between scans refined by GICP on the full scans."""
-        real = source.sequence
-        drive = RealDrive(source.root, replace(real, beams=None)).open()
-
-        def refine() -> dict[str, Any]:
-            poses = [drive.poses[0]]
-            for row in range(len(drive) - 1):
-                poses.append(poses[-1] @ refined_pose(source.root, real.sequence, row, real.nearest).T_q_p)
-            return _flat(Outcome(np.stack(poses), np.empty(0)))
-
-        key = {"drive": drive_identity(drive), "reference": "refined", **rivals_state()}
-        return _outcome(self.get((real.sequence, "reference"), key, refine)).poses
 
 
 def drive_identity(drive: RecordedDrive) -> dict[str, Any]:
@@ -103,16 +86,6 @@ def rivals_state() -> dict[str, Any]:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return {"adapters": _digest_of_sources(Path(__file__).parent / "rivals"), "versions": versions}
-
-
-@lru_cache(maxsize=8)
-def weights_digest(model: str) -> str:
-    """Digest of a model's weights, independent of its file name."""
-    network = load_model(model)
-    digest = hashlib.sha256(repr(network.calibration).encode())
-    for name, array in sorted(network.weights.items()):
-        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _digest_of_sources(folder: Path) -> str:

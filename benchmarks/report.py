@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
-import os
-import platform
-import shlex
 import string
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as Screen
 
-from poli.files.atomic import atomic_path
-from poli.printable import printable
-from poli.show.figure import pyplot, save_figure
-from poli.threads import thread_count
+from benchmarks.provenance import Origin, command_line, environment, one_line
+from poli.errors import MissingExtra, printable
+from poli.io.atomic import atomic_path
 
 Record = Mapping[str, Any]
 # A template such as "{ms:.1f}", or a function of the record that a cell shows.
@@ -237,8 +231,9 @@ class Report:
         return self.table.render(self.records if self.shown is None else self.shown)
 
 
-def publish(report: Report, out: Path, json_path: Path | None = None) -> None:
-    """Print the table; write the Markdown, the JSON and the plots to `out`, the JSON also to `json_path`."""
+def publish(report: Report, out: Path, json_path: Path | None = None, origin: Origin | None = None) -> None:
+    """Print the table; write the Markdown, the JSON and the plots to `out`, the JSON also to `json_path`. With `origin`, both say
+    where the table comes from."""
     columns, rows = report.cells
     screen = Screen(*columns, title=report.title)
     for row in rows:
@@ -247,22 +242,24 @@ def publish(report: Report, out: Path, json_path: Path | None = None) -> None:
     console.print(screen)
     for note in report.notes:
         console.print(note)
-    lines = [f"# {report.title}", "", f"`{command_line()}` on {environment()}", ""]
+    figures = plain({**report.summary, "records": report.records})
+    text = json.dumps(figures) + " ".join(report.notes)
+    about = origin.about(text) if origin else {"command": command_line(), "environment": environment()}
+    lines = [f"# {report.title}", "", one_line(about) if origin else f"`{command_line()}` on {environment()}", ""]
     lines += [f"| {' | '.join(row)} |" for row in (columns, ["---"] * len(columns), *rows)]
     lines += ["", *(f"- {note}" for note in report.notes), ""]
     out.mkdir(parents=True, exist_ok=True)
     _write(out / f"{report.name}.md", "\n".join(lines).replace("| --- ", "|---").replace("|--- |", "|---|"))
-    made_by = {"command": command_line(), "environment": environment()}
-    figures = json.dumps(plain({**report.summary, "records": report.records, **made_by}), indent=2, allow_nan=False) + "\n"
+    written = json.dumps({**about, **figures}, indent=2, allow_nan=False) + "\n"
     for path in {out / f"{report.name}.json", json_path or out / f"{report.name}.json"}:
-        _write(path, figures)
+        _write(path, written)
     for name, plot in report.plots.items():
         if isinstance(plot, Plot):
             plot.draw(report.records, out / f"{name}.png")
         else:
             plot(out / f"{name}.png")
-    written = f"Written to {out / report.name}.md and {report.name}.json" + (f", and {json_path}" if json_path else "")
-    console.print(printable(written), markup=False)
+    where = f"Written to {out / report.name}.md and {report.name}.json" + (f", and {json_path}" if json_path else "")
+    console.print(printable(where), markup=False)
 
 
 def plain(value: Any) -> Any:
@@ -278,36 +275,25 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def command_line() -> str:
-    """The command line as typed."""
-    return shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
-
-
-def environment() -> str:
-    """The machine and the package versions that the results depend on."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    packages = versions("numpy", "numba", "clarabel", "torch", "cvxpylayers", "open3d", "small_gicp")
-    return f"{_processor()}, {os.cpu_count()} cores, {thread_count()} threads; Python {python}, {packages}"
-
-
-def versions(*packages: str) -> str:
-    """Names and versions of those packages that are installed."""
-    found = []
-    for package in packages:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            found.append(f"{package} {importlib.metadata.version(package)}")
-    return ", ".join(found)
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
 def _write(path: Path, text: str) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(text)
+
+
+def pyplot() -> ModuleType:
+    """Import matplotlib.pyplot with a backend that needs no screen."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("plotting", "bench") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120, bbox_inches="tight")

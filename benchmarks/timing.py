@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.arrangement import Viewpoint
-from poli.estimation.inference import load_model
-from poli.estimation.runtime import covariances
+from poli.estimation.estimate import load_model
+from poli.estimation.ordered_cloud import Viewpoint
+from poli.estimation.runtime.forward import forward
 from poli.threads import thread_count
 
 _TURNS = 3
@@ -79,7 +79,7 @@ UPRIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the o
 
 def stage_times(points: np.ndarray, model: str) -> dict[str, float]:
     """Median milliseconds of each stage."""
-    network = load_model(model).at_motion(None)
+    network = load_model(model)
     spent = dict.fromkeys(STAGES, 0.0)
     last = time.perf_counter()
 
@@ -89,5 +89,5 @@ def stage_times(points: np.ndarray, model: str) -> dict[str, float]:
         spent[stage] += 1e3 * (now - last)
         last = now
 
-    covariances(points, network.architecture, network.weights, network.calibration, UPRIGHT, watch)
+    forward(points, network.layers, network.calibration, UPRIGHT, watch)
     return spent

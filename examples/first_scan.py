@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 import poli
-from poli.data.simulate import SENSORS, scan_of
-from poli.data.simulate.truth import true_normals
-from poli.show import Camera, normal_colors, render_ellipsoids, render_points, write_png
+from poli.viewer import Camera, normal_colors, render_ellipsoids, render_points, write_png
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.sweep import true_normals
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)

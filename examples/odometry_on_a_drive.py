@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 import poli
-from poli.data.simulate import SENSORS, Ride, World
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
-from poli.tasks.trajectory_errors import absolute_errors, relative_errors
+from poli.lidar_odometry.trajectory_errors import absolute_errors, relative_errors
+from poli.worlds import SENSORS, Ride, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)

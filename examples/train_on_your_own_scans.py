@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 import poli
-from poli.data.simulate import Ride, World, find_sensor
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
-from poli.learn.adapt import AdaptConfig, adapt
-from poli.learn.tracked_log import TrackedLog
-from poli.learn.trainer import Listener, StepReport
+from poli.train.adapt import AdaptConfig, adapt
+from poli.train.tracked_log import TrackedLog
+from poli.train.trainer import Listener, StepReport
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)

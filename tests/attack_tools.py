@@ -9,7 +9,6 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.scan import Scan
 from tiny_scans import room
 
 # Sets the title, clears the screen, a C1 sequence, reverses the writing, ends the line, deletes, rich markup and a picture.
@@ -96,11 +95,3 @@ def odometry_run(place, **data):
     (folder / "config.json").write_text(json.dumps({"data": told}))
     (folder / "poses_kitti.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n" * 3)
     return folder
-
-
-def poli_folder(name):
-    from poli.data.datasets import write_folder
-
-    scans = [Scan(room(200, i).points, stamp=i) for i in range(2)]
-    write_folder("drive", name, scans, np.tile(np.eye(4), (2, 1, 1)))
-    return "drive"

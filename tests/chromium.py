@@ -1,19 +1,19 @@
-"""A headless Chromium, driven by the DevTools protocol over two pipes without other packages, and a reader of its screenshots."""
+"""A headless Chromium, driven by the DevTools protocol over two pipes without other packages."""
 
 import base64
 import fcntl
+import io
 import json
 import os
 import select
 import shutil
 import signal
-import struct
 import tempfile
-import zlib
 from contextlib import suppress
 
-import numba
 import numpy as np
+import pytest
+from PIL import Image
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -98,10 +98,8 @@ class Tab:
         self.run("new Promise(done => { const look = () => poliView.settled ? done() : requestAnimationFrame(look); look(); })")
 
     def screenshot(self):  # (H, W, 3) uint8
-        return read_png(self.screenshot_bytes())
-
-    def screenshot_bytes(self):
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
@@ -110,44 +108,31 @@ class Tab:
         return [event["params"] for event in self.events if event.get("method") in methods]
 
 
-def read_png(data):  # -> (H, W, 3) uint8
-    """Read PNG files as browsers write them: 8 bits, RGB or RGBA, not interlaced."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, packed = 8, b""
-    while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        body = data[at + 8 : at + 8 + length]
-        if kind == b"IHDR":
-            width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", body)
-            assert (depth, interlaced) == (8, 0)
-            channels = {2: 3, 6: 4}[color]
-        if kind == b"IDAT":
-            packed += body
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + width * channels)
-    return _unfilter(rows, channels).reshape(height, width, channels)[..., :3]
+# --- Fixtures: pages in a browser.
 
 
-@numba.njit
-def _unfilter(rows, channels):
-    """Undo the filters: each byte is stored as its difference from a prediction by its left, upper and upper left neighbors."""
-    out = np.zeros((len(rows), rows.shape[1] - 1), np.uint8)
-    for row in range(len(rows)):
-        kind = rows[row, 0]
-        for i in range(out.shape[1]):
-            left = np.int64(out[row, i - channels]) if i >= channels else 0
-            up = np.int64(out[row - 1, i]) if row else 0
-            corner = np.int64(out[row - 1, i - channels]) if row and i >= channels else 0
-            guess = 0
-            if kind == 1:
-                guess = left
-            elif kind == 2:
-                guess = up
-            elif kind == 3:
-                guess = (left + up) // 2
-            elif kind == 4:
-                estimate = left + up - corner
-                a, b, c = abs(estimate - left), abs(estimate - up), abs(estimate - corner)
-                guess = left if a <= b and a <= c else (up if b <= c else corner)
-            out[row, i] = (np.int64(rows[row, i + 1]) + guess) & 255
-    return out
+@pytest.fixture(scope="module")
+def tab():
+    with Tab(800, 600) as tab:
+        yield tab
+
+
+@pytest.fixture
+def opened(tab, tmp_path):
+    """Write a page, open it, and wait until it is drawn. In the end, no script may have failed."""
+    from poli.viewer import Camera, write_page
+
+    camera = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=100, height=100, field_of_view=60.0)
+
+    def open_page(panels, title="a page", **options):
+        write_page(tmp_path / "page.html", title, panels, **{"camera": camera, **options})
+        tab.events.clear()
+        tab.open(tmp_path / "page.html")
+        tab.run("poliView.show({samples: 4})")  # smooth enough
+        tab.settle()
+        return tab
+
+    yield open_page
+    spoken = [p for p in tab.reported("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
+    logged = [p["entry"] for p in tab.reported("Log.entryAdded") if p["entry"]["level"] == "error"]
+    assert not tab.reported("Runtime.exceptionThrown") + spoken + logged

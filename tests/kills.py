@@ -95,15 +95,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Hidden files: temporary files, workspaces, locks."""
-    return sorted(str(path.relative_to(place)) for path in place.rglob(".*"))
+    """Temporary files, and folders of unfinished runs."""
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.name[0] == "." or path.suffix == ".partial")
 
 
 def job_of(kind: str, home: Path, scans: int = 24) -> Job:
     import numpy as np
 
     from poli.cli import main as poli
-    from poli.data.datasets import write_kitti
+    from poli.io.datasets import write_kitti
     from poli.scan import Scan
     from tiny_scans import room
 
@@ -125,7 +125,7 @@ def job_of(kind: str, home: Path, scans: int = 24) -> Job:
         with suppress(SystemExit):
             poli(["simulate", str(source), "--scans", str(scans), "--quiet"])
         return Job(["odometry", str(source), "--model", "pca", "--map", "map.ply"], _poses, source, _whole_lines)
-    from test_train import tiny
+    from tiny_training import tiny
 
     source = tiny(home, 40)
     return Job(["train", str(source), "--out", "run"], _trained, source)

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.data.datasets import registry
-from poli.data.simulate import Ride, Sensor, World
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.io import datasets
+from poli.worlds import Ride, Sensor, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 COUNT = 8
 VOXEL = 0.5
@@ -50,7 +50,7 @@ def open_as_memory(monkeypatch):
     """Make `--dataset memory` open this dataset."""
 
     def provide(dataset):
-        monkeypatch.setitem(registry._FACTORIES, "memory", lambda path: dataset)
+        monkeypatch.setitem(datasets._FACTORIES, "memory", lambda path: dataset)
 
     return provide
 

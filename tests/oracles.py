@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from benchmarks.data.pose_problems import random_rotations
 from poli import se3
-from poli.certify.constraints import FORMS
-from poli.data.shapes import Mesh
 from poli.ellipsoids import Ellipsoids
+from poli.worlds.shapes import Mesh
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -43,21 +42,6 @@ def quadratic_form(source: np.ndarray, target: np.ndarray, weights: np.ndarray) 
     for p, q, W in zip(source, target, weights, strict=True):
         B = np.hstack([q[:, None], -np.kron(p, np.eye(3)), -np.eye(3)])
         Q += B.T @ W @ B
-    return Q
-
-
-def printed_quadratic_form(source: np.ndarray, target: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (13, 13)
-    """Q_i with the signs that the paper prints in supplement SB."""
-    Q = np.zeros((13, 13))
-    for p, q, W in zip(source, target, weights, strict=True):
-        Wq, pW = W @ q, np.kron(p[:, None], W)  # (3,), (9, 3)
-        Q += np.block(
-            [
-                [(q @ Wq).reshape(1, 1), -np.kron(p, Wq)[None, :], Wq[None, :]],
-                [-np.kron(p, Wq)[:, None], np.kron(np.outer(p, p), W), -pW],
-                [Wq[:, None], -pW.T, W],
-            ]
-        )
     return Q
 
 
@@ -104,30 +88,6 @@ def local_minima(source: np.ndarray, target: np.ndarray, weights: np.ndarray, st
         R[better], t[better], current[better], cost[better] = moved_R[better], moved_t[better], moved[better], lower[better]
         damping = np.where(better, damping * 0.2, damping * 5.0).clip(1e-12, 1e8)
     return cost
-
-
-def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray) -> np.ndarray:  # (N, 3, 3)
-    """The gradient of a loss by the weights through the row-reduced KKT system of supplement SB, for its gradient by x (13,)."""
-    x, Q = lifted_pose(T), quadratic_form(source, target, weights)
-    size = np.linalg.norm(Q)  # scaled to size one; otherwise the system is ill-conditioned
-    Q /= size
-    forms = np.zeros((len(FORMS), 13, 13))
-    forms[:, :10, :10] = FORMS
-    G = forms @ x  # (21, 13), each row half the gradient of a constraint
-    multipliers = np.linalg.lstsq(G.T, -Q @ x, rcond=None)[0]
-    H = Q + np.tensordot(multipliers, forms, axes=1)
-    # Dependent rows are removed (ACQ: only the tangent space matters). An orthonormal basis of the remaining space, rather than a
-    # selection of rows, keeps the conditioning of the problem.
-    _, singular, basis = np.linalg.svd(G)
-    Gr = basis[: int((singular > 1e-9 * singular[0]).sum())]
-    M = 2 * np.block([[H, Gr.T], [Gr, np.zeros((len(Gr), len(Gr)))]])
-    adjoint = np.linalg.lstsq(M.T, np.concatenate([by_x, np.zeros(len(Gr))]), rcond=None)[0][:13]
-    gradient = np.empty_like(weights)
-    for i, (p, q) in enumerate(zip(source, target, strict=True)):
-        B = np.hstack([q[:, None], -np.kron(p, np.eye(3)), -np.eye(3)])
-        outer = -2 * np.outer(B @ adjoint, B @ x) / size  # the stationarity 2 Q x moves by 2 B' dW B x
-        gradient[i] = 0.5 * (outer + outer.T)
-    return gradient
 
 
 SIDES = np.array([1.0, 2.0, 3.0])  # of `box`

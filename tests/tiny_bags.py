@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from poli.worlds import Sensor
 from tiny_scans import room
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
@@ -33,9 +34,19 @@ LAYOUT = np.dtype(
 DATATYPES = {"f4": 7, "u4": 6, "u2": 4, "u1": 2}
 
 
+def pointcloud2(kind, number, layout, data, width, height=1, big=False, padding=0, frame="lidar"):
+    """The message number `number` of a recording, whose points have this layout."""
+    types = STORES[kind].types
+    stamp = STAMP + number * 100_000_000
+    time = types["builtin_interfaces/msg/Time"](sec=stamp // 10**9, nanosec=stamp % 10**9)
+    header = types["std_msgs/msg/Header"](stamp=time, frame_id=frame, **({"seq": number} if kind == "ros1" else {}))
+    field = types["sensor_msgs/msg/PointField"]
+    fields = [field(name, layout.fields[name][1], DATATYPES[layout[name].str[1:]], 1) for name in layout.names]
+    return types[CLOUD](header, height, width, fields, big, layout.itemsize, layout.itemsize * width + padding, data, True)
+
+
 def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="lidar"):
     """A message with points of the small room; every byte outside the coordinates is random."""
-    types = STORES[kind].types
     layout = LAYOUT.newbyteorder(">" if big else "<")
     scan = room(points * height, number)
     records = np.frombuffer(np.random.default_rng(number).bytes(32 * len(scan)), layout).copy()
@@ -44,15 +55,7 @@ def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="
     records["t"] = np.arange(len(scan)) * 1_000_000
     rows = records.view(np.uint8).reshape(height, -1)
     data = np.concatenate([rows, np.full((height, padding), 7, np.uint8)], axis=1).reshape(-1)
-    stamp = STAMP + number * 100_000_000
-    extra = {"seq": number} if kind == "ros1" else {}
-    time = types["builtin_interfaces/msg/Time"](sec=stamp // 10**9, nanosec=stamp % 10**9)
-    field = types["sensor_msgs/msg/PointField"]
-    names = LAYOUT.names
-    fields = [field(n, LAYOUT.fields[n][1], DATATYPES[LAYOUT[n].str[1:]], 1) for n in names]
-    header = types["std_msgs/msg/Header"](stamp=time, frame_id=topic_frame, **extra)
-    step = 32 * points + padding
-    return types[CLOUD](header, height, points, fields, big, 32, step, data, True)
+    return pointcloud2(kind, number, LAYOUT, data, points, height, big, padding, topic_frame)
 
 
 def write_bag(path, kind, clouds=4, compressed=False, version=9, first=0, **options):
@@ -94,3 +97,31 @@ def contents(path):
             else:
                 others.append((connection.topic, time, bytes(raw)))
     return connections, others, clouds
+
+
+def write_clouds(path, kind, clouds, topics=("/points",)):
+    """Write every cloud to every topic, recorded at 100 ms times its number plus 5 ms; (path of the bag, path of its data)."""
+    store = STORES[kind]
+    writer = Writer1(path) if kind == "ros1" else Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
+    with writer:
+        connections = [writer.add_connection(topic, CLOUD, typestore=store) for topic in topics]
+        text = writer.add_connection("/chatter", "std_msgs/msg/String", typestore=store)
+        serialize = store.serialize_ros1 if kind == "ros1" else store.serialize_cdr
+        for i, message in enumerate(clouds):
+            for connection in connections:
+                writer.write(connection, STAMP + i * 100_000_000 + 5_000_000, serialize(message, CLOUD))
+            writer.write(text, STAMP + i * 100_000_000, serialize(store.types["std_msgs/msg/String"]("hi"), "std_msgs/msg/String"))
+    return path if kind == "ros1" else next(p for p in path.iterdir() if p.suffix in (".db3", ".mcap"))
+
+
+SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)
+
+
+def message(kind, scan, number):
+    """As drivers publish it: every point in the sensor's frame at the time of that point."""
+    layout = [(name, "<f4") for name in ("x", "y", "z", "intensity", "time")] + [("ring", "<u2")]
+    records = np.zeros(len(scan), layout)
+    for a, name in enumerate("xyz"):
+        records[name] = scan.points[:, a]
+    records["time"], records["ring"] = scan.fields["time"], scan.fields["ring"]
+    return pointcloud2(kind, number, records.dtype, np.frombuffer(records.tobytes(), np.uint8), len(scan))

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.rivals.jets import of_neighbors
-from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.kdtree.tree import KDTree
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 
 
 class Curved(NamedTuple):

@@ -15,20 +15,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data.held_out import PLACES
-from benchmarks.data.raw_kitti import prepared
 from benchmarks.data.real_sequences import is_off, uncorrected_sequence
-from benchmarks.data.rings import has_rings, nearest_ring, ring_elevations, thin_rings
+from benchmarks.data.rings import has_rings, nearest_ring, prepared, ring_elevations, thin_rings
 from benchmarks.options import DRIVES, MODEL, REAL, option
-from poli.data.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
-from poli.data.datasets.poli_folder import MANIFEST
-from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import Ride, Trajectory, World, find_spinning
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
 from poli.errors import InputError
+from poli.io.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
+from poli.io.datasets.files import MANIFEST
 from poli.scan import Scan
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
+from poli.worlds import Ride, Trajectory, World, find_spinning
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 
 _RECORDED = ("ring",)  # fields of recorded scans
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters
@@ -97,23 +96,25 @@ class RealSequence:
     voxels: tuple[float, ...]  # meters
     beams: int | None = None  # thin the sensor to this many; None: keep all
     nearest: float = 0.0  # meters; nearer returns are the car itself
-    raw_kitti: bool = False  # skewed, with wrong elevations: `raw_kitti.prepared` adds times and corrects them
+    raw_kitti: bool = False  # skewed, with wrong elevations: `rings.prepared` adds times and corrects them
 
     @property
     def name(self) -> str:
         return f"{self.sequence}{f', {self.beams} beams' if self.beams else ''}"
 
 
-REAL_SEQUENCES = (
-    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),
-    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=32),
-    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5, 1.0)),
-    RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5, 1.0), nearest=2.5),
-    RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5, 1.0)),
+# The real sequences on which systems are compared, all prepared alike: KITTI's with point times and corrected elevations.
+_KITTI = ("kitti_raw_0005", "kitti_raw_0009", "kitti_raw_0013")
+SYSTEM_SEQUENCES = (
+    *(RealSequence(name, "hdl64e", 10.0, (0.5,), beams, raw_kitti=True) for name in _KITTI for beams in (16, 32, None)),
+    RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5,), nearest=2.5),
+    RealSequence("nuscenes_0006", "hdl32e", 20.0, (0.5,), nearest=2.5),
+    RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5,)),
+    RealSequence("robosense_e1r", "e1r", 10.0, (0.2,)),
 )
 
 
-def real_sequences(root: Path, chosen: Sequence[RealSequence] = REAL_SEQUENCES) -> Iterator[RecordedDrive]:
+def real_sequences(root: Path, chosen: Sequence[RealSequence]) -> Iterator[RecordedDrive]:
     """Yield those of `chosen` found under `root`, in KITTI odometry layout; the scans of a drive are read when it is reached."""
     opened = [(real, _open_real(root, real)) for real in chosen]
     return (_read_real(real, sequence, is_off(root, real.sequence)) for real, sequence in opened)

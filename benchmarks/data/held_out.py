@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.metrics.likelihood import Matches, gate_for
-from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, sweep
-from poli.data.simulate.places import make_place
-from poli.data.simulate.truth import true_normals
 from poli.scan import Scan
 from poli.se3 import inverse
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, sweep
+from poli.worlds.places import make_place
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
+from poli.worlds.sweep import true_normals
 
 PLACES = ("bridge", "riverside", "roundabout", "town", "campus", "apartments")
 _KEPT = ("normal", "label", "mixed")

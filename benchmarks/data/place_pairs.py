@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.data.drives import RecordedDrive, SimulatedDrive
-from benchmarks.data.rings import nearest_ring
-from poli.data.simulate import find_spinning
 from poli.errors import InputError
 from poli.se3 import inverse
-
-
-@dataclass(frozen=True)
-class ThinnedDrive(SimulatedDrive):
-    """A simulated drive with only every second, fourth, ... ring of its sensor."""
-
-    beams: int = 16
-
-    def open(self) -> RecordedDrive:
-        drive = super().open()
-        rings = np.array(find_spinning(self.sensor).elevations)
-        if len(rings) % self.beams:
-            raise InputError(f"beams is {self.beams}; expected a divisor of the {len(rings)} rings of {self.sensor}")
-        step = len(rings) // self.beams
-        scans = [points[nearest_ring(points, rings) % step == 0] for points in drive.scans]
-        return replace(drive, name=f"{drive.name}, {self.beams} beams", scans=scans, rings=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +21,13 @@ class PlacePair:
     T_target_turned: np.ndarray  # (4, 4): the pose to estimate
 
 
-def place_pairs(poses: np.ndarray, count: int, most: float, seed: int, least: float = 0.0) -> list[PlacePair]:  # (M, 4, 4)
-    """Draw `count` pairs of different scans, uniformly among all `least` to `most` meters apart; headings differ by any angle."""
+def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
+    """Draw `count` pairs of different scans, uniformly among all at most `most` meters apart; headings differ by any angle."""
     where = poses[:, :3, 3]
     apart = np.linalg.norm(where[:, None] - where[None], axis=2)
-    every = np.argwhere((apart >= least) & (apart <= most) & ~np.eye(len(poses), dtype=bool))
+    every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
     if not len(every):
-        raise InputError(f"no two of {len(poses)} scans are {least:g} to {most:g} m apart")
+        raise InputError(f"no two of {len(poses)} scans are at most {most:g} m apart")
     generator = np.random.default_rng(seed)
     chosen = every[generator.choice(len(every), min(count, len(every)), replace=False)]
     return [_pair(poses, int(source), int(target), generator.uniform(-np.pi, np.pi)) for source, target in chosen]

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.metrics.likelihood import Matches, gate_for
-from poli.data.datasets import Dataset, correct_elevation, dataset, open_kitti
-from poli.data.datasets.hdl64e import Hdl64eReader
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
+from poli.io.datasets import Dataset, correct_elevation, dataset, open_kitti
+from poli.io.datasets.kitti import Hdl64eReader
 from poli.kdtree.tree import KDTree
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.data.datasets import dataset
-from poli.data.simulate import SPINNING, scan_of
 from poli.errors import FormatError, InputError
+from poli.io.datasets import dataset
 from poli.scan import Scan
 from poli.se3 import inverse
+from poli.worlds import SPINNING, scan_of
 
 _SENSOR = SPINNING["os2_128"]
 # A VLP-16 measures 18,000 columns per second. At 8.3 revolutions per second, that is about 30,000 returns per scan in the town.

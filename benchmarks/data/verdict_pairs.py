@@ -15,11 +15,11 @@ import numpy as np
 
 from benchmarks.data.real_sequences import is_off, uncorrected_sequence
 from benchmarks.data.rings import thin_rings
-from poli.data.datasets import Dataset, correct_elevation
-from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import SENSORS, Trajectory, World, sweep, usual_ride
-from poli.data.simulate.places import make_place
+from poli.io.datasets import Dataset, correct_elevation
 from poli.se3 import exp, inverse
+from poli.worlds import SENSORS, Trajectory, World, sweep, usual_ride
+from poli.worlds.places import make_place
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 
 FIT, REPORT = "fit", "report"
 NEAR, FAR, ELSEWHERE = "near", "far", "elsewhere"

@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cache import Cache, weights_digest
+from benchmarks.cache import Cache
 from benchmarks.data.verdict_pairs import PairGroup, Sighting, VerdictPair
+from benchmarks.provenance import weights_digest
 from poli.errors import DegenerateError
-from poli.files.atomic import atomic_path
+from poli.io.atomic import atomic_path
 from poli.kdtree.tree import KDTree
+from poli.registration.presets import MAX_TILT, PRESETS
+from poli.registration.search import Registration, best_pose, find_hypotheses, promising, refine_poses, surface_features
+from poli.registration.verdict import CloudPair, ScanSurface, scan_surface
 from poli.se3 import inverse, log
-from poli.tasks.pose_search import Registration, best_pose, find_hypotheses, promising, refine_poses, surface_features
-from poli.tasks.scan_presets import PRESETS
-from poli.tasks.scan_registration import MAX_TILT
-from poli.tasks.scan_surface import ScanSurface, scan_surface
-from poli.tasks.verify import Surfaces
 
 BEFORE, AFTER = "any rotation", "upright"
 _TILTS = {BEFORE: None, AFTER: MAX_TILT}
@@ -50,7 +49,7 @@ class Searches:
             hypotheses = find_hypotheses(P.points, features[0], Q.points, features[1], noise, search)
         except DegenerateError as error:
             return {**about, BEFORE: {"error": str(error)}, AFTER: {"error": str(error)}}
-        surfaces = Surfaces(P.points, P.normals, Q.points, Q.normals, KDTree(Q.points))
+        surfaces = CloudPair(P.points, P.normals, Q.points, Q.normals, KDTree(Q.points))
         refined: dict[bytes, np.ndarray] = {}  # many poses are promising either way, and refined once
         results = {}
         for name, max_tilt in _TILTS.items():

@@ -21,12 +21,14 @@ from benchmarks.options import MODEL, option
 from benchmarks.report import Cell, Column, Report, Table, show
 from poli.errors import PoliError
 from poli.estimation import estimate
-from poli.learn.adapt import Adaptation, AdaptConfig, adapt
-from poli.learn.tracked_log import TrackedLog
-from poli.learn.trainer import Listener, StepReport
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.scan import Scan
-from poli.tasks.odometry import Odometer, OdometryConfig
-from poli.tasks.trajectory_errors import relative_errors
+from poli.train.adapt import Adaptation, AdaptConfig, adapt
+from poli.train.tracked_log import TrackedLog
+from poli.train.trainer import Listener, StepReport
+
+MODELS = ("lidar",)
 
 SEQUENCES = (
     RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),

@@ -16,17 +16,19 @@ from rich.progress import track
 
 from benchmarks.options import REAL, option
 from benchmarks.report import Column, Report, Table
-from poli.beam_calibration import Beam, BeamCalibration, corrected
-from poli.data.datasets import dataset
-from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import Ride, World, find_spinning
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.beams.calibrate import Calibrated, calibrate
+from poli.beams.corrections import Beam, BeamCalibration, corrected
 from poli.errors import PoliError
+from poli.io.datasets import dataset
+from poli.lidar_odometry import Odometer, OdometryConfig
 from poli.scan import Scan
 from poli.se3 import inverse
-from poli.tasks.calibration import Calibrated, calibrate
-from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.worlds import Ride, World, find_spinning
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
+
+MODELS = ("lidar",)
 
 _PLACES = {"vlp16": "town", "hdl32e": "campus", "hdl64e": "campus", "os1_64": "apartments", "os2_128": "town"}
 _COMMON, _OWN, _RANGE = 0.2, 0.1, 0.02  # degrees, degrees, meters: error of all beams, and one sigma of each beam's own

@@ -1,5 +1,4 @@
-"""Principal curvatures against the truth: ours, jets fitted to the nearest points, and PCA's surface variation. For scans: how far
-the true surface beside a point is from its quadric, and from its plane.
+"""Principal curvatures against the truth: ours, jets fitted to the nearest points, and PCA's surface variation.
 
 Example: python -m benchmarks curvature --mesh dragon.ply,happy_buddha.ply --json docs/results/curvature.json
 """
@@ -14,18 +13,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data.curved_surfaces import FORMULAS, Curved, held_out_surfaces
-from benchmarks.data.held_out import PLACES, HeldOut, held_out_pairs
 from benchmarks.metrics.surface import normal_errors
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, column_list
 from benchmarks.rivals.jets import jets
 from poli.estimation import estimate, pca
-from poli.kdtree.tree import KDTree
+
+MODELS = ("objects",)
 
 _KS = (8, 12, 16, 24, 36, 50)  # neighbors of jets and PCA; the best is chosen for every row, which favors the rivals
 _SEEN_FROM = 1e3  # the viewpoint of a point is this far outside of the surface
-_BESIDE, _GROUP = (0.5, 1.0, 2.0), 16  # how far beside a point of a scan, in root mean square distances of its nearest 16
-_ON_SURFACE = 0.5  # meters: where nothing of the world is as near, the surface has ended
 
 
 @dataclass(frozen=True)
@@ -35,10 +32,6 @@ class Options:
     points: tuple[int, ...] = option((300, 500, 1000), "points of a cloud")
     noise: tuple[float, ...] = option((0.0, 0.01, 0.02), "standard deviation of the points, in radii")
     clouds: int = option(6, "clouds of every kind", least=1)
-    sensors: tuple[str, ...] = option(("vlp16", "hdl64e"), "sensors in held-out worlds; empty: no scans")
-    places: tuple[str, ...] = option(PLACES, "held-out worlds")
-    scan_model: str = option("lidar", "the model for scans")
-    voxel: float = option(0.5, "meters, of the scans")
 
 
 _TABLE = Table(
@@ -58,20 +51,8 @@ _TABLE = Table(
     ],
 )
 
-_WORLDS = Table(
-    column_list(sensor="{sensor}", beside_the_point="{beside:.1f} radii"),
-    [
-        Column("to the plane", "{plane:cm} cm"),
-        Column("to the quadric", "{quadric:cm} cm"),
-        Column("lower by", "{gain:.0%}"),
-        Column("median of |z| (0.67)", "{z:.2f}"),
-    ],
-)
-
 
 def run(options: Options) -> Iterator[Report]:
-    if any(options.sensors):
-        yield _of_scans(options)
     surfaces = FORMULAS | held_out_surfaces(4, options.mesh)
     records = []
     for name, draw in surfaces.items():
@@ -101,43 +82,6 @@ def run(options: Options) -> Iterator[Report]:
         f"{summary['lower_median']}, than jets with one k in {summary['lower_than_one']}",
     ]
     yield Report("curvature", "Curvature against jets", records, _TABLE, notes, summary)
-
-
-def _of_scans(options: Options) -> Report:
-    rng = np.random.default_rng(0)
-    found: dict[tuple[str, float], list[np.ndarray]] = {}
-    for pair in held_out_pairs(options.sensors, spots=1, places=options.places):
-        for beside, errors in _beside(pair, options, rng):
-            found.setdefault((pair.sensor, beside), []).append(errors)
-    records = []
-    for (sensor, beside), parts in found.items():
-        plane, quadric, z = np.median(np.concatenate(parts), axis=0)
-        records.append({"sensor": sensor, "beside": beside, "plane": plane, "quadric": quadric, "z": z})
-        records[-1]["gain"] = 1.0 - quadric / plane
-    notes = [
-        f"medians of the distance from the true surface, in {len(options.places)} held-out worlds, voxels of {options.voxel} m; a "
-        f"radius is the root mean square distance of the nearest {_GROUP}",
-        f"directions are random; places more than {_ON_SURFACE} m from any surface are left out, on both sides; so are points of "
-        "unknown curvature",
-        "z: the distance from the quadric over `surface_error` there",
-    ]
-    return Report("curvature_worlds", "Surfaces beside the points of scans", records, _WORLDS, notes)
-
-
-def _beside(pair: HeldOut, options: Options, rng: np.random.Generator) -> Iterator[tuple[float, np.ndarray]]:  # (M, 3)
-    """Yield distances beside the points, and the errors of plane and quadric there and |z|."""
-    field = estimate(pair.cloud(options.voxel), model=options.scan_model, warn=False)
-    radius = np.sqrt((KDTree(field.means).nearest(_GROUP + 1)[0][:, 1:] ** 2).mean(axis=1))
-    tangent = np.cross(field.normals, rng.standard_normal((len(field), 3)))
-    tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
-    for beside in _BESIDE:
-        offset = beside * radius[:, None] * tangent
-        plane = field.means + offset
-        quadric = plane + field.second_order.height_at(offset)[:, None] * field.normals
-        errors = np.abs(np.stack([pair.distance(plane), pair.distance(quadric)], axis=1))
-        z = errors[:, 1] / field.second_order.error_at(beside * radius)
-        kept = (errors.max(axis=1) < _ON_SURFACE) & np.isfinite(field.curvatures[:, 0])
-        yield beside, np.column_stack([errors, z])[kept]
 
 
 def _noisy(draw: Any, points: int, noise: float, seed: int) -> Curved:

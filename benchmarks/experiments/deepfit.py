@@ -20,11 +20,11 @@ from benchmarks.metrics.surface import AngleErrors, normal_errors
 from benchmarks.options import option
 from benchmarks.report import Report, Table, column_list, command_line
 from benchmarks.rivals.deepfit import NEIGHBORS, ORDERS, WEIGHTS, PointWeights, fit, normals_by, patches_of
-from poli.data.shapes import Mesh
 from poli.estimation import pca
-from poli.learn.config import TrainConfig, read_config
-from poli.learn.model_file import write_tensors
-from poli.learn.surfaces import Surfaces, training_surfaces, validation_surfaces
+from poli.train.config import TrainConfig, read_config
+from poli.train.model_file import write_tensors
+from poli.train.object_pairs import MeshPool, training_surfaces, validation_surfaces
+from poli.worlds.shapes import Mesh
 
 _CLOUDS, _PATCHES = 4, 64  # per step, and of each cloud
 _SIZES = (8, 12, 16)  # of patches in training; larger ones take longer
@@ -89,7 +89,7 @@ def validation_clouds(meshes: tuple[Mesh, ...], sizes: tuple[int, ...]) -> list[
     return [mesh.sample(n, np.random.default_rng([_TRUTH_SEED, m, n])) for m, mesh in enumerate(meshes) for n in sizes]
 
 
-def train(surfaces: Surfaces, config: TrainConfig, options: Options, check: Callable[[int, PointWeights], None]) -> PointWeights:
+def train(surfaces: MeshPool, config: TrainConfig, options: Options, check: Callable[[int, PointWeights], None]) -> PointWeights:
     """Train the network for jets of all orders at once. Each step has its own size of patches, so that one network serves all.
 
     `check` receives the network several times, at the end as well."""
@@ -112,7 +112,7 @@ def train(surfaces: Surfaces, config: TrainConfig, options: Options, check: Call
     return network.eval().requires_grad_(False)
 
 
-def draw(surfaces: Surfaces, sizes: tuple[int, ...], k: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+def draw(surfaces: MeshPool, sizes: tuple[int, ...], k: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Patches (B, k, 3) of several clouds, and in their frames the true normals at their centers (B, 3)."""
     parts: list[tuple[Tensor, Tensor]] = []
     for _ in range(_CLOUDS):

@@ -18,9 +18,9 @@ from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli import certify, se3
-from poli.learn.layer import certified_pose
+from poli.train.pose_layer import certified_pose
 
-import torch  # isort: skip  (after poli.learn, which reports a missing extra)
+import torch  # isort: skip  (after poli.train, which reports a missing extra)
 
 _SIZES = (100, 1_000, 16_000, 100_000)
 _GRADIENT_PROBLEMS = 60

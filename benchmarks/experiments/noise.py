@@ -19,11 +19,11 @@ from rich.progress import track
 from benchmarks.experiments.objects import PCA, STEEP, NormalErrors, load_objects, pca_errors
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
-from poli.data.shapes import Mesh
 from poli.estimation import estimate
-from poli.learn.config import TrainConfig, read_config
-from poli.learn.losses import LossKind
-from poli.learn.trainer import train
+from poli.train.config import TrainConfig, read_config
+from poli.train.losses import LossKind
+from poli.train.trainer import train
+from poli.worlds.shapes import Mesh
 
 KINDS: dict[str, LossKind] = {"T-Q-C": "tqc", "T-T-Q-C": "ttqc", "T-T-Q-C-map": "ttqc-map"}
 LEVELS = (0.0, 0.01, 0.02, 0.03)

@@ -19,18 +19,19 @@ import numpy as np
 from benchmarks.metrics.surface import BestErrors
 from benchmarks.options import MODEL, option
 from benchmarks.parallel import in_processes
-from benchmarks.report import Plot, Record, Report, Table, column_list, mean_record
+from benchmarks.report import Plot, Record, Report, Table, column_list, mean_record, pyplot, save_figure
 from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
 from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
 from benchmarks.rivals.pca import POWERS, Setting, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
-from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.kdtree.tree import KDTree
 from poli.se3 import so3_exp
-from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
+
+MODELS = ("objects",)
 
 _CLOUDS = 20  # per object and N, for normals and calibration
 PCA_NEIGHBORS = (*NEIGHBORS, 32, 48)  # of PCA's normals, plain and weighted

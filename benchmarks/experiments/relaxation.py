@@ -14,13 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.options import option
-from benchmarks.report import Column, Report, Table
-from poli.learn.config import DataConfig, ScheduleConfig, TrainConfig
-from poli.learn.logs import read_log
-from poli.learn.losses import LossConfig
-from poli.learn.pairs import PairConfig
-from poli.learn.trainer import train
-from poli.show.figure import pyplot, save_figure
+from benchmarks.report import Column, Report, Table, pyplot, save_figure
+from poli.train.checkpoint import read_log
+from poli.train.config import DataConfig, PairConfig, ScheduleConfig, TrainConfig
+from poli.train.losses import LossConfig
+from poli.train.trainer import train
 
 _UPDATES = 30
 _WINDOW = 10  # logged steps averaged at the start and the end of a loss curve

@@ -24,6 +24,8 @@ from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.voxels import voxel_downsample
 
+MODELS = ("lidar",)
+
 SIZES = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 60_000, 120_000)
 _LEAST_SIZE = 100
 _VOXEL = 0.2  # meters

@@ -1,35 +1,34 @@
 """Time of a training step and its parts, against forward and backward passes of cvxpylayers.
 
-Examples: python -m benchmarks step --points 1000
-          python -m benchmarks step --points 16000 --lidar configs/lidar.toml
+Example: python -m benchmarks step
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.data.pose_problems import random_problem
 from benchmarks.options import option
-from benchmarks.report import Column, Report, Table
+from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
-from poli.data.scan_pairs import simulated_pairs
-from poli.data.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.learn.config import TrainConfig, read_config
-from poli.learn.losses import LossConfig
-from poli.learn.model import TrainingModel
-from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
-from poli.learn.scans import draw_scans
-from poli.show.figure import pyplot, save_figure
+from poli.train.config import PairConfig, TrainConfig, read_config
+from poli.train.losses import LossConfig
+from poli.train.network import TrainingModel
+from poli.train.object_pairs import PairBatch, draw_pairs
+from poli.train.scan_pairs import draw_scans
+from poli.worlds.scan_pairs import simulated_pairs
+from poli.worlds.shapes import procedural_mesh
 
-import torch  # isort: skip  (after poli.learn, which reports a missing extra)
+import torch  # isort: skip  (after poli.train, which reports a missing extra)
 
 _PARTS = ("grouping", "network", "layer", "backward", "update")
 _RIVALS = {
@@ -42,17 +41,31 @@ _TURNS = 3
 
 @dataclass(frozen=True)
 class Options:
-    points: int = option(1000, "points of the cloud", least=16)
-    repeats: int = option(15, "steps and passes in each of three turns", least=1)
-    lidar: Path | None = option(None, "configuration for scans: time a step of it instead of one on objects")
+    points: int = option(1000, "points of an object", least=16)
+    scan_points: int = option(16_000, "points of a scan; 0: no scans", least=0)
+    repeats: int = option(5, "steps and passes in each of three turns", least=1)
+    lidar: Path = option(Path("configs/lidar.toml"), "configuration for scans")
 
 
-_TABLE = Table([Column("", "{part}")], [Column("ms", "{ms:.2f}"), Column("of a step", "{share_percent:.0f} %")])
+_TABLE = Table(
+    [Column("data", "{data}"), Column("points", "{points}"), Column("", "{part}")],
+    [Column("ms", "{ms:.2f}"), Column("of a step", "{share_percent:.0f} %")],
+)
 
 
 def run(options: Options) -> Iterator[Report]:
-    points, repeats = options.points, options.repeats
-    step = _of_scans(points, read_config(options.lidar)) if options.lidar else _of_objects(points)
+    objects, notes = _measure("objects", _of_objects(options.points), options.points, options.repeats)
+    records = objects
+    if options.scan_points:
+        step = _of_scans(options.scan_points, read_config(options.lidar))
+        scans, more = _measure("scans", step, options.scan_points, options.repeats)
+        records, notes = [*objects, *scans], [*notes, *more]
+    notes.append("one cloud, one partner, T-T-Q-C; in training, grouping runs in parallel")
+    yield Report("step", "A training step and its parts", records, _TABLE, notes, plots={"step": partial(_plot, objects)})
+
+
+def _measure(data: str, step: _Step, points: int, repeats: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Median milliseconds of the parts of a step and of the passes of rivals, and notes on both."""
     rivals = {name: CvxpyPose(size, solver) for name, (size, solver) in _RIVALS.items()}  # type: ignore[arg-type]
     parts: list[tuple[float, ...]] = []
     passes: dict[str, list[float]] = {name: [] for name in rivals}
@@ -60,20 +73,15 @@ def run(options: Options) -> Iterator[Report]:
         parts += [step.once(turn * repeats + i) for i in range(repeats + 2)][2:]
         for name, layer in rivals.items():
             passes[name] += [_pass(layer, points, turn * repeats + i) for i in range(repeats + 2)][2:]
-    medians = dict(zip(_PARTS, (1e3 * np.median(parts, axis=0)).tolist(), strict=True))
     total = 1e3 * float(np.median(np.sum(parts, axis=1)))
-    passed = {name: 1e3 * float(np.median(seconds)) for name, seconds in passes.items()}
-    rows = {f"step: {name}": ms for name, ms in medians.items()} | {"step: all of it": total}
-    rows |= {f"{name}, forward + backward": ms for name, ms in passed.items()}
-    records = [{"part": part, "ms": ms, "share_percent": 100 * ms / total} for part, ms in rows.items()]
-    ratios = {name: total / ms for name, ms in passed.items()}
-    notes = [
-        f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs in parallel",
-        *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
+    passed = {f"{name}, forward + backward": 1e3 * float(np.median(seconds)) for name, seconds in passes.items()}
+    rows = {f"step: {name}": ms for name, ms in zip(_PARTS, (1e3 * np.median(parts, axis=0)).tolist(), strict=True)}
+    rows |= {"step: all of it": total, **passed}
+    records = [
+        {"data": data, "points": points, "part": part, "ms": ms, "share_percent": 100 * ms / total} for part, ms in rows.items()
     ]
-    summary, name = {"step_ms": total, "passes_a_step": ratios}, "step_lidar" if options.lidar else "step"
-    plots = {name: partial(_plot, medians, passed)}
-    yield Report(name, "A training step and its parts", records, _TABLE, notes, summary, plots)
+    ratios = ", ".join(f"{total / ms:.1f} passes of {name.partition(', forward')[0]}" for name, ms in passed.items())
+    return records, [f"{data}: {step.about}; a step takes as long as {ratios}"]
 
 
 def _of_objects(points: int) -> _Step:
@@ -128,15 +136,15 @@ def _pass(layer: CvxpyPose, points: int, seed: int) -> float:
     return time.perf_counter() - start
 
 
-def _plot(parts: dict[str, float], passes: dict[str, float], path: Path) -> None:
+def _plot(records: Sequence[dict[str, Any]], path: Path) -> None:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(8, 2.6))
     left = 0.0
-    for name, ms in parts.items():
-        axes.barh("a step", ms, left=left, label=name)
-        left += ms
-    for name, ms in passes.items():
-        axes.barh(f"3 x {name}", 3 * ms, color="0.75")
+    for record in records[: len(_PARTS)]:
+        axes.barh("a step", record["ms"], left=left, label=record["part"].removeprefix("step: "))
+        left += record["ms"]
+    for record in records[len(_PARTS) + 1 :]:
+        axes.barh(f"3 x {record['part']}", 3 * record["ms"], color="0.75")
     axes.set(xlabel="ms")
     axes.invert_yaxis()
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))

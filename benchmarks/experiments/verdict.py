@@ -1,7 +1,7 @@
 """Whether the registration of scans knows when it is wrong, on pairs of scans of one place and of different places.
 
 The probability is fitted on some sequences and worlds, and reported on others. The fitted coefficients are recorded with
-the results; `poli.tasks.verdict` has a copy.
+the results; `poli.registration.presets` has a copy.
 
 Example: python -m benchmarks verdict --real sequences --out docs/results
 """
@@ -22,11 +22,12 @@ from benchmarks.data.verdict_searches import AFTER, BEFORE, Searches, searches
 from benchmarks.metrics.reliability import brier, calibration_error, draw_reliability, fit_logistic
 from benchmarks.options import REAL, RUNS, option
 from benchmarks.report import Column, Record, Report, Table
-from poli.tasks.pose_search import tilt
-from poli.tasks.scan_presets import PRESETS
-from poli.tasks.scan_registration import MAX_TILT
-from poli.tasks.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, probability_of
+from poli.registration.presets import COEFFICIENTS, MAX_TILT, PRESETS
+from poli.registration.search import tilt
+from poli.registration.verdict import SIGNS, Evidence, evidence_of, probability_of
 from poli.threads import use_one_thread
+
+MODELS = ("lidar",)
 
 _OLD_LIMIT = 0.3  # agreement of upright surfaces, below which poses used to cause a warning
 # Limits of a right pose. In real sequences, right poses differ from the given ones by up to 1.5 m over 30 m, since scans are
@@ -48,7 +49,7 @@ def run(options: Options) -> Iterator[Report]:
     fitted = {name: fit(records, name) for name in (AFTER, BEFORE)}
     shipped = {AFTER: list(COEFFICIENTS[True]), BEFORE: list(COEFFICIENTS[False])}
     if fitted != shipped:
-        print(f"The coefficients in poli.tasks.verdict differ from the fitted ones, {fitted}; update them")
+        print(f"The coefficients in poli.registration.presets differ from the fitted ones, {fitted}; update them")
     yield report([judged(r, fitted) for r in records], fitted)
 
 

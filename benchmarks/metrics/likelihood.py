@@ -16,9 +16,9 @@ from poli.ellipsoids import gaussian
 from poli.errors import InputError
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
+from poli.options import real_array, real_number, whole_number
 from poli.scan import ScanLike, points_of
 from poli.se3 import check_pose
-from poli.validation import real_array, real_number, whole_number
 
 # Real matches have heavy tails (moving objects, surfaces seen by only one scan), and a few of them would dominate a pure Gaussian.
 # So one match in ten is assumed to be an outlier, with a sigma of one meter.

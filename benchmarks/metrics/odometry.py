@@ -12,8 +12,7 @@ import numpy as np
 from benchmarks.data.drives import RecordedDrive
 from benchmarks.report import mean
 from benchmarks.rivals.odometry_contestants import Contestant, Outcome
-from poli.tasks.trajectory_errors import RelativeErrors, relative_errors, segment_errors
-from poli.tasks.trajectory_errors.pose_errors import path_lengths
+from poli.lidar_odometry.trajectory_errors import PoseErrors, path_lengths, relative_errors, segment_errors
 
 DELTAS = (1, 50, 100)  # frames
 SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # meters: the drives are too short for KITTI's 100 to 800
@@ -30,7 +29,7 @@ class Rpe:
     count: int
 
     @staticmethod
-    def of(errors: RelativeErrors) -> Rpe:
+    def of(errors: PoseErrors) -> Rpe:
         return Rpe(*errors.rmse, errors.std.translation, errors.count)
 
 
@@ -38,8 +37,7 @@ class Rpe:
 class Judged:
     drive: str
     place: str
-    group: str  # drives that share a setting: all of a simulated sensor, or one real sequence
-    real: bool
+    group: str  # drives that share a setting: all of a sensor
     method: str
     setting: str
     voxel: float  # meters; 0: chosen by the method
@@ -47,7 +45,6 @@ class Judged:
     drift: float  # percent of the path, over `drift_frames`
     drift_frames: int
     segments: float  # percent: KITTI's measure on shorter segments
-    refined: float  # meters: RPE per step against refined poses; NaN if the poses are exact
     milliseconds: float  # median per scan; NaN if not measured on an idle machine
     restarts: int
     degenerate: int
@@ -64,25 +61,17 @@ class Judged:
             known |= {f"rpe_{frames}_m": rpe.meters, f"rpe_{frames}_deg": rpe.degrees}
             known |= {f"rpe_{frames}_spread_m": rpe.spread, f"rpe_{frames}_pairs": rpe.count}
         known |= {"drift_percent": self.drift, "drift_frames": self.drift_frames, "segments_percent": self.segments}
-        return known | {"rpe_1_refined_m": self.refined, "milliseconds": self.milliseconds}
+        return known | {"milliseconds": self.milliseconds}
 
 
-def judge(
-    drive: RecordedDrive,
-    contestant: Contestant,
-    outcome: Outcome,
-    reference: np.ndarray | None = None,  # (M, 4, 4)
-) -> Judged:
-    """Evaluate an outcome on a drive; `reference` holds the refined poses of a real sequence."""
+def judge(drive: RecordedDrive, contestant: Contestant, outcome: Outcome) -> Judged:
     estimated, truth = outcome.poses, drive.poses
     rpe = {frames: Rpe.of(relative_errors(estimated, truth, frames, pairs="all")) for frames in DELTAS}
     frames = min(DELTAS[-1], len(drive) - 1)
-    real = reference is not None
     return Judged(
         drive.name,
         drive.place,
-        drive.name if real else drive.sensor,
-        real,
+        drive.sensor,
         contestant.method,
         contestant.setting,
         contestant.voxel,
@@ -90,7 +79,6 @@ def judge(
         drift(estimated, truth, frames),
         frames,
         segment_errors(estimated, truth, SEGMENTS, step=1).mean.translation,
-        relative_errors(estimated, reference).rmse.translation if reference is not None else math.nan,
         1e3 * float(np.median(outcome.seconds)) if contestant.timed else math.nan,
         outcome.restarts,
         outcome.degenerate,
@@ -120,19 +108,12 @@ def drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
     return 100.0 * float(np.mean(errors.translation[moving] / path[moving])) if moving.any() else math.nan
 
 
-def at_best_settings(all_judged: Iterable[Judged], refined: bool = False) -> list[Judged]:
-    """For each method, group and voxel size, keep the drives at the setting with the lowest mean RPE per step.
-
-    `refined`: use the RPE against refined poses, which real sequences have.
-    """
+def at_best_settings(all_judged: Iterable[Judged]) -> list[Judged]:
+    """For each method, group and voxel size, keep the drives at the setting with the lowest mean RPE per step."""
     by_method: dict[tuple[str, float, str], dict[str, list[Judged]]] = {}
     for judged in all_judged:
         by_method.setdefault((judged.group, judged.voxel, judged.method), {}).setdefault(judged.setting, []).append(judged)
-
-    def error(drives: Sequence[Judged]) -> float:
-        return mean([judged.refined for judged in drives]) if refined else mean_rpe(drives)
-
-    best = [min(by_setting.values(), key=error) for by_setting in by_method.values()]
+    best = [min(by_setting.values(), key=mean_rpe) for by_setting in by_method.values()]
     return [judged for drives in best for judged in drives]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.show.figure import pyplot, save_figure
+from benchmarks.report import pyplot, save_figure
 
 _STEPS = 4000
 _EDGES = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])  # of bins of probability: most are near 0 or 1

@@ -11,11 +11,10 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kdtree.tree import KDTree
+from poli.options import real_array, real_number
 from poli.scan import points_of
-from poli.validation import real_array, real_number
 
 # Meters from the sensor. Beams diverge with range, so a value over a whole scan mostly reflects how much of it was near.
-BANDS = ((0.0, 10.0), (10.0, 25.0), (25.0, 50.0), (50.0, np.inf))
 _CLOSE = 10.0  # degrees: normals within this are useful
 
 
@@ -75,16 +74,6 @@ class Distances:
         return Distances(len(meters), float(np.mean(meters)), float(np.median(meters)))
 
 
-def band_label(band: tuple[float, float]) -> str:
-    low, high = band
-    return f"{low:g}-{high:g} m" if np.isfinite(high) else f"{low:g}+ m"
-
-
-def by_band(ranges: np.ndarray) -> Mapping[str, np.ndarray]:  # (N,) -> by label: mask (N,)
-    """Masks of the points in each range band. Each range is in exactly one band."""
-    return {band_label((low, high)): (ranges >= low) & (ranges < high) for low, high in BANDS}
-
-
 def angles(normals: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3) -> (N,)
     """Angles between unit vectors in degrees, ignoring sign; by sine and cosine, since the cosine alone loses small angles."""
     normals, truth = real_array(normals, "normals"), real_array(truth, "truth")
@@ -96,14 +85,6 @@ def angles(normals: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (N, 3), (N,
 
 def normal_errors(normals: np.ndarray, truth: np.ndarray) -> AngleErrors:  # (N, 3), (N, 3)
     return AngleErrors.of(angles(normals, truth))
-
-
-def normal_errors_by_band(normals: np.ndarray, truth: np.ndarray, ranges: np.ndarray) -> dict[str, AngleErrors]:
-    """Errors of normals by range band; `ranges` (N,) are the points' distances from the sensor in meters."""
-    degrees, ranges = angles(normals, truth), real_array(ranges, "ranges")
-    if ranges.shape != degrees.shape:
-        raise InputError(f"ranges have shape {ranges.shape}; expected ({len(degrees)},), one per normal")
-    return {label: AngleErrors.of(degrees[inside]) for label, inside in by_band(ranges).items()}
 
 
 def sample_distances(

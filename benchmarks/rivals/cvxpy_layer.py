@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from poli.certify.constraints import FORMS
+from poli.certify.quadratic import FORMS
 from poli.errors import MissingExtra
 
 try:

@@ -1,4 +1,4 @@
-"""Ways to make scans with few beams denser, which keep the times and rings of the points: POLI's and its rivals'."""
+"""Ways to make scans with few beams denser, which keep the times of the points: POLI's and its rivals'."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cache import our_state, weights_digest
+from benchmarks.cache import our_state
 from benchmarks.data.rings import ring_elevations
-from benchmarks.rivals.augmentations import INTERPOLATION, PCA, POLI, RAW
+from benchmarks.provenance import weights_digest
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
+from poli.beams.corrections import PERIOD, Spin
+from poli.densification import DensifyConfig
+from poli.densification.densify import densify_or_say
 from poli.scan import Scan
-from poli.spinning import PERIOD, Spin
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.densify.scans import densify_or_say
 
-BEFORE = "+ ellipsoids"
-# One sample per ellipsoid within twelve sigma: what `poli densify` did before it filled gaps.
-ELLIPSOIDS = DensifyConfig(per_point=1, max_sigma=12.0)
+RAW, PCA, INTERPOLATION, POLI = "raw", "+ PCA", "+ interpolation", "+ POLI"
 
 
 @dataclass(frozen=True)
@@ -30,32 +28,24 @@ class Denser:
     about: dict[str, Any] = field(default_factory=dict)  # everything its result depends on
 
 
-def raw() -> Denser:
-    return Denser(RAW, _as_it_is)
+def denser(way: str, config: DensifyConfig, sensor: str, beams: int, full: int = 64) -> Denser:
+    """One of the ways above. PCA fills gaps as POLI does; interpolation adds rows until a sensor of `beams` has `full`."""
+    if way == RAW:
+        return Denser(RAW, _as_it_is)
+    if way == INTERPOLATION:
+        return interpolated(sensor, beams, RangeInterpolation(rows=max(1, full // beams - 1)))
+    return densified(way, replace(config, model="pca") if way == PCA else config)
 
 
-def poli(config: DensifyConfig) -> Denser:
-    return _densified(POLI, config)
-
-
-def with_pca(config: DensifyConfig) -> Denser:
-    """The same way of filling gaps, with the ellipsoids of PCA."""
-    return _densified(PCA, replace(config, model="pca"))
-
-
-def ellipsoids(config: DensifyConfig = ELLIPSOIDS) -> Denser:
-    return _densified(BEFORE, config)
+def densified(name: str, config: DensifyConfig) -> Denser:
+    weights = "" if config.model == "pca" else weights_digest(config.model)
+    known = {**asdict(config), "model": "pca" if config.model == "pca" else "", **our_state(), "weights": weights}
+    return Denser(name, partial(_densify, config=config), known)
 
 
 def interpolated(sensor: str, beams: int, settings: RangeInterpolation) -> Denser:
     known = {**asdict(settings), "sensor": sensor, "beams": beams}
     return Denser(INTERPOLATION, partial(_interpolate, elevations=ring_elevations(sensor, beams), settings=settings), known)
-
-
-def _densified(name: str, config: DensifyConfig) -> Denser:
-    weights = "" if config.model == "pca" else weights_digest(config.model)
-    known = {**asdict(config), "model": "pca" if config.model == "pca" else "", **our_state(), "weights": weights}
-    return Denser(name, partial(_densify, config=config), known)
 
 
 def _as_it_is(scan: Scan) -> Scan:

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.rivals.tracks import Track, checked, from_first, moved_to_stamp, span, stamp_share
 from poli.errors import InputError, MissingExtra
+from poli.lidar_odometry.deskewing import deskew
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log
-from poli.tasks.deskewing import deskew
 from poli.threads import thread_count
 
 _NEAREST, _FARTHEST = 0.3, 100.0  # meters: returns that the systems use; the map of CT-ICP reaches as far by its defaults

@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.data.drives import RecordedDrive
 from benchmarks.rivals.odometry import METHODS
 from benchmarks.rivals.tracks import Run, Track, without_times
+from poli.lidar_odometry import Odometer, OdometryConfig, Status
+from poli.lidar_odometry.gicp import GicpConfig
+from poli.lidar_odometry.matching import Metric
 from poli.scan import ScanLike
-from poli.tasks.gicp import GicpConfig
-from poli.tasks.gicp_metric import Metric
-from poli.tasks.odometry import Odometer, OdometryConfig, Status
 
 CHOSEN = 0.0  # voxel size: chosen by the method
 VARIANTS = tuple(name for name, method in METHODS.items() if method.voxelized)

@@ -10,9 +10,8 @@ import numpy as np
 
 from poli.errors import DegenerateError, MissingExtra
 from poli.estimation import pca
-from poli.tasks import fpfh, gnc, mutual_matches, register_by_normals, register_scans
-from poli.tasks.clique import maximum_clique
-from poli.tasks.graph import consistency_graph
+from poli.registration import fpfh, gnc, mutual_matches, register, register_by_normals
+from poli.registration.consistency import consistency_graph, maximum_clique
 from poli.voxels import voxel_downsample
 
 _FEATURE_NEIGHBORS = 100  # as in Open3D's examples
@@ -156,6 +155,6 @@ def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.nda
 
 def _ours(sensor: str, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     try:
-        return register_scans(source, target, sensor).T_target_source
+        return register(source, target, preset=sensor).T_target_source
     except DegenerateError:
         return None

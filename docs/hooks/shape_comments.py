@@ -1,34 +1,74 @@
-"""Add the comments that explain arguments and attributes to the API reference.
+"""Add the comments that explain arguments and attributes, and the options of dataclasses, to the API reference.
 
 The code documents shapes and units in comments: `points: np.ndarray,  # (N, 3)`. griffe only sees names, types and docstrings.
 This extension also reads the comments: those of a class's attributes become a table below its docstring, those of a function's
-arguments become a list.
+arguments become a list. Options (`poli.options`) are listed as functions and dataclasses have them when they run.
 """
 
 import ast
+import inspect
 import io
 import tokenize
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 
 import griffe
+
+from poli.options import options_of
 
 _FOR_TOOLS = ("noqa", "type:", "fmt:", "---")
 
 
 class ShapeComments(griffe.Extension):
     def on_class(self, *, cls: griffe.Class, loader: griffe.GriffeLoader, **_: object) -> None:
-        rows = {attr: text for attr in cls.attributes.values() if not attr.is_alias and (text := _explanation(attr))}
+        helps = _show_options(cls)
+        rows = {
+            attr: text
+            for attr in cls.attributes.values()
+            if not attr.is_alias and (text := helps.get(attr.name) or _explanation(attr))
+        }
         if rows:
             _append(cls, "Attributes:\n" + "\n".join(f"    {attr.name}: {text}" for attr, text in rows.items()), loader)
         for attr in rows:
             attr.labels.add("in-table")  # for the attributes template
 
     def on_function(self, *, func: griffe.Function, loader: griffe.GriffeLoader, **_: object) -> None:
+        if any("lists_options" in str(decorator.value) for decorator in func.decorators):
+            _list_options(func)
         node = _functions(_path(func)).get(func.lineno or 0)
         lines = _explained(node, _comments(_path(func))) if node else []
         if lines:
             _append(func, "\n".join(lines), loader)
+
+
+def _show_options(cls: griffe.Class) -> dict[str, str]:
+    """Show the defaults of options instead of the calls that make them. Returns their help."""
+    if "dataclass" not in "".join(str(decorator.value) for decorator in cls.decorators):
+        return {}
+    kind = getattr(import_module(cls.module.path), cls.name, None)
+    options = {one.name: one for one in options_of(kind)} if hasattr(kind, "__dataclass_fields__") else {}
+    for name, one in options.items():
+        cls.attributes[name].value = repr(one.default)
+    for parameter in cls.parameters:
+        if parameter.name in options:
+            parameter.default = repr(options[parameter.name].default)
+    return {name: f"{one.help}{f' [{one.unit}]' if one.unit else ''}" for name, one in options.items()}
+
+
+def _list_options(func: griffe.Function) -> None:
+    """Replace `**options` by the options, in the signature and in the docstring."""
+    real = getattr(import_module(func.module.path), func.name)
+    kept = [one for one in func.parameters if one.kind is not griffe.ParameterKind.var_keyword]
+    known = {one.name for one in kept}
+    for name, one in inspect.signature(real).parameters.items():
+        if name not in known:
+            annotation = inspect.formatannotation(one.annotation)
+            kind = griffe.ParameterKind.keyword_only
+            kept.append(griffe.Parameter(name, annotation=annotation, kind=kind, default=repr(one.default)))
+    func.parameters = griffe.Parameters(*kept)
+    if func.docstring is not None:
+        func.docstring.value = inspect.getdoc(real) or ""
 
 
 def _append(thing: griffe.Object, text: str, loader: griffe.GriffeLoader) -> None:

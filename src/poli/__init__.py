@@ -26,49 +26,50 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from poli import certify, se3
-    from poli.beam_calibration import BeamCalibration
-    from poli.data import read, write
-    from poli.data.datasets import dataset
+    from poli.beams.calibrate import calibrate
+    from poli.beams.corrections import BeamCalibration, Spin
+    from poli.configs import CalibrateConfig, DensifyConfig, OdometryConfig
+    from poli.densification.densify import densify
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
-    from poli.estimation import estimate, pca
+    from poli.estimation.estimate import estimate
+    from poli.estimation.pca import pca
+    from poli.io.datasets import dataset
+    from poli.io.formats import read, write
+    from poli.lidar_odometry import Odometer, odometry
+    from poli.lidar_odometry.gicp import GicpConfig, gicp
+    from poli.registration import ScanPreset, SearchConfig
+    from poli.registration.register import register
     from poli.scan import Scan
-    from poli.spinning import Spin
-    from poli.tasks import ScanPreset, SearchConfig, register
-    from poli.tasks.calibration import CalibrateConfig, calibrate
-    from poli.tasks.densify import DensifyConfig, densify
-    from poli.tasks.gicp import GicpConfig, gicp
-    from poli.tasks.odometry import Odometer, OdometryConfig, odometry
     from poli.voxels import voxel_downsample
 
 # Names are imported on first use: `import poli` costs little more than importing numpy, and loads no compiler.
 _HOME = {
-    "BeamCalibration": "poli.beam_calibration",
-    "CalibrateConfig": "poli.tasks.calibration",
-    "DensifyConfig": "poli.tasks.densify",
+    "BeamCalibration": "poli.beams.corrections",
+    "CalibrateConfig": "poli.configs",
+    "DensifyConfig": "poli.configs",
     "Ellipsoids": "poli.ellipsoids",
-    "GicpConfig": "poli.tasks.gicp",
-    "Odometer": "poli.tasks.odometry",
-    "OdometryConfig": "poli.tasks.odometry",
+    "GicpConfig": "poli.lidar_odometry.gicp",
+    "Odometer": "poli.lidar_odometry",
+    "OdometryConfig": "poli.configs",
     "PoliError": "poli.errors",
     "Scan": "poli.scan",
-    "ScanPreset": "poli.tasks",
-    "SearchConfig": "poli.tasks",
-    "Spin": "poli.spinning",
-    "calibrate": "poli.tasks.calibration",
+    "ScanPreset": "poli.registration",
+    "SearchConfig": "poli.registration",
+    "Spin": "poli.beams.corrections",
+    "calibrate": "poli.beams.calibrate",
     "certify": "poli.certify",
-    "dataset": "poli.data.datasets",
-    "densify": "poli.tasks.densify",
+    "dataset": "poli.io.datasets",
+    "densify": "poli.densification",
     "estimate": "poli.estimation",
-    "gicp": "poli.tasks.gicp",
-    "odometry": "poli.tasks.odometry",
+    "gicp": "poli.lidar_odometry.gicp",
+    "odometry": "poli.lidar_odometry",
     "pca": "poli.estimation",
-    "read": "poli.data",
-    "register": "poli.tasks",
+    "read": "poli.io.formats",
+    "register": "poli.registration",
     "se3": "poli.se3",
     "voxel_downsample": "poli.voxels",
-    "write": "poli.data",
+    "write": "poli.io.formats",
 }
 
 

@@ -6,44 +6,14 @@ from collections.abc import Iterable
 class PoliError(Exception):
     """Base class of all errors that this library raises on purpose.
 
-    `message` names the input and says what is wrong. If an argument is wrong or is the remedy, `argument` is its name and `value`
-    the suggested value, if known. The placeholder {argument} becomes the name in `message`, and the name and value in `remedy`.
-    `str` spells them as Python keywords; a front end replaces them with its option names by calling `respell`.
+    The message names the input, says what is wrong and, if known, what to do. It names arguments as Python keywords, such as
+    `voxel=0.5`; the command line spells those of its options as `--voxel 0.5`.
     """
-
-    def __init__(self, message: str = "", *, argument: str | None = None, value: object = None, remedy: str | None = None) -> None:
-        self.message, self.argument, self.value = message, argument, value
-        self.remedy = ("" if argument is None else f"pass {_HERE}") if remedy is None else remedy
-        super().__init__(self._spelled(*_in_python(argument, value)))
 
     def about(self, name: object) -> None:
         """Prefix the message with the name of an input, unless it already starts with it."""
-        if not self.message.startswith(str(name)):
-            self.message = f"{name}: {self.message}"
-            self.args = (f"{name}: {self.args[0]}",)
-
-    def respell(self, name: str | None, given: str = "") -> None:
-        """Write the argument as `name` in the message and as `given` in the remedy. If `name` is None, drop the remedy."""
-        if self.argument is None:
-            return
-        if name is None:
-            name, self.remedy = self.argument, ""
-        self.args = (self._spelled(name, given),)
-        self.message, self.argument, self.value, self.remedy = self.args[0], None, None, ""
-
-    def _spelled(self, name: str, given: str) -> str:
-        message = self.message if self.argument is None else self.message.replace(_HERE, name)
-        return f"{message}; {self.remedy.replace(_HERE, given)}" if self.remedy else message
-
-
-_HERE = "{argument}"
-
-
-def _in_python(argument: str | None, value: object) -> tuple[str, str]:
-    """Return an argument's name and how to pass it: keywords as name=value, expressions unchanged."""
-    if argument is None:
-        return "", ""
-    return argument, f"{argument}={'' if value is None else repr(value)}" if argument.isidentifier() else argument
+        if not str(self).startswith(str(name)):
+            self.args = (f"{name}: {self}", *self.args[1:])
 
 
 class InputError(PoliError, ValueError):
@@ -92,3 +62,14 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
     near = get_close_matches(str(name).lower(), list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def printable(text: object, lines: bool = False) -> str:
+    """Return `text` with everything escaped that a terminal would interpret, such as `\\x1b` in the name of a file or a field.
+
+    With `lines`, line feeds and tabs are kept."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(c if c.isprintable() or c in kept else c.encode("unicode_escape").decode("ascii") for c in text)

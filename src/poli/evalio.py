@@ -8,18 +8,17 @@ Only evalio imports this module.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 
 from poli import __version__
+from poli.configs import Deskew
 from poli.errors import InputError, MissingExtra
+from poli.lidar_odometry import Odometer, OdometryConfig
 from poli.scan import Scan
-from poli.tasks.odometry import Odometer, OdometryConfig
-from poli.tasks.odometry.config import Deskew
 
 try:
     from evalio import types
@@ -52,18 +51,20 @@ class Poli(Pipeline):
         self._min_range, self._max_range = 0.0, np.inf  # meters, of the sensor
         self._T_lidar_imu = types.SE3.identity()
         self._odometer: Odometer | None = None
-        self._shows = False
 
     @staticmethod
     def name() -> str:
+        """The name of the pipeline on evalio's command line."""
         return "poli"
 
     @staticmethod
     def version() -> str:
+        """The version of POLI."""
         return __version__
 
     @staticmethod
     def default_params() -> dict[str, Param]:
+        """The options that evalio can set, with their defaults."""
         return dict(_DEFAULTS)
 
     def set_params(self, params: Mapping[str, Param]) -> dict[str, Param]:
@@ -75,36 +76,33 @@ class Poli(Pipeline):
         """Nothing to set: the IMU is not used."""
 
     def set_lidar_params(self, params: types.LidarParams) -> None:
+        """Set the ranges of the sensor."""
         self._min_range, self._max_range = params.min_range, params.max_range
 
     def set_imu_T_lidar(self, T: types.SE3) -> None:
+        """Set the mounting of the sensor: evalio judges poses of the IMU."""
         self._T_lidar_imu = T.inverse()
 
-    def set_visualizing(self, visualize: Set[Any] | None) -> None:
-        self._shows = bool(visualize)
-        super().set_visualizing(visualize)
-
     def initialize(self) -> None:
-        self._odometer = None  # created at the first scan
-        self._config()  # report wrong options now
+        """Report wrong options now; the odometer is created at the first scan."""
+        self._odometer = None
+        self._config()
 
     def add_imu(self, mm: types.ImuMeasurement) -> None:
         """Nothing to do: the IMU is not used."""
 
     def add_lidar(self, mm: types.LidarMeasurement) -> None:
         """Estimate the pose of a scan. Its stamp, which is that of the first point, is also the instant of the pose."""
-        scan = scan_of(mm)
         if self._odometer is None:
             self._odometer = Odometer(self._config())
-        step = self._odometer.add(scan)
+        step = self._odometer.add(scan_of(mm))
         self.save(mm.stamp, types.SE3.from_mat(np.asfortranarray(step.T_world_scan)) * self._T_lidar_imu)
-        if self._shows:
-            self.save(mm.stamp, {"scan": _points(scan.points)})
 
     def map(self) -> dict[str, list[types.Point]]:
         """The centers of the map's ellipsoids."""
         kept = None if self._odometer is None else self._odometer.map
-        return {"ellipsoids": [] if kept is None else _points(kept.field.means)}
+        centers = [] if kept is None else kept.field.means.tolist()
+        return {"ellipsoids": [types.Point(x=x, y=y, z=z) for x, y, z in centers]}
 
     def _config(self) -> OdometryConfig:
         options = dict(self._options)
@@ -121,7 +119,3 @@ def scan_of(mm: types.LidarMeasurement) -> Scan:
     # Coordinate by coordinate: `to_vec_positions` makes an array of each point and takes twice as long.
     points = np.array([(point.x, point.y, point.z) for point in mm.points], np.float64).reshape(-1, 3)
     return Scan(points, {"time": np.array(mm.to_vec_stamps(), np.float64)}, mm.stamp.to_nsec()).clean()
-
-
-def _points(points: np.ndarray) -> list[types.Point]:  # (N, 3)
-    return [types.Point(x=x, y=y, z=z) for x, y, z in points.tolist()]

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from poli.duck_types import HasPoint, HasPoints, HasVertices, Tensor, array_in
 from poli.errors import FormatError, InputError
-from poli.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stamp_of_cloud
+from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stamp_of_cloud
+from poli.options import real_array
 from poli.se3 import check_pose
-from poli.validation import real_array
+
+
+def _array_in(cloud: Any, name: str) -> Any:
+    """Return the coordinates of a cloud of another library, which is recognized by its attributes and never imported.
+
+    They share memory if possible. The caller checks that the shape is (N, 3)."""
+    if isinstance(cloud, np.ndarray | list | tuple):
+        return cloud
+    try:
+        if hasattr(cloud, "detach"):
+            return cloud.detach().cpu().numpy()
+        if hasattr(cloud, "point") and "positions" in cloud.point:
+            return cloud.point["positions"].cpu().numpy()
+        for attribute in ("points", "vertices"):
+            if hasattr(cloud, attribute):
+                return np.asarray(getattr(cloud, attribute))
+    except (TypeError, ValueError, RuntimeError) as error:  # a type unknown to numpy, or a method instead of numbers
+        raise InputError(f"{name}: this {_kind(cloud)} cannot be converted to an array ({str(error)[:100]})") from None
+    if hasattr(cloud, "__array__"):
+        return cloud
+    if isinstance(cloud, str | os.PathLike):
+        raise InputError(f"{name}: {os.fspath(cloud)!r} is a path; read it with poli.read")
+    raise InputError(
+        f"{name} is a {_kind(cloud)}; expected a Scan, an (N, 3) array, a torch tensor, a PointCloud2 message, or a cloud with "
+        "`points` (Open3D, PyVista) or `vertices` (trimesh)"
+    )
+
+
+def _kind(thing: object) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}".removeprefix("builtins.")
+
 
 _FLOAT32_REACH = 8192.0  # meters; beyond it, float32 resolution is coarser than a millimeter
 
@@ -29,6 +60,7 @@ class Dropped:
 
     @property
     def total(self) -> int:
+        """The number of removed returns."""
         return self.nonfinite + self.zero
 
 
@@ -78,7 +110,7 @@ class Scan:
         if is_pointcloud2(cloud):
             where = f"{name}: the PointCloud2 message"
             return replace(cls.from_columns(columns_of_cloud(cloud, where), where), stamp=stamp_of_cloud(cloud)).clean()
-        return cls(array_in(cloud, name))
+        return cls(_array_in(cloud, name))
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray], where: str) -> Scan:  # each (N,) or (N, c)
@@ -141,7 +173,7 @@ class Scan:
         return replace(self, points=moved.astype(self.points.dtype) if fits else moved)
 
 
-ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | HasPoints | HasVertices | HasPoint | Tensor
+ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | Any  # a cloud of another library: see `Scan.of`
 
 
 def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarray:

@@ -7,7 +7,7 @@ right: `T Exp(xi)`.
 import numpy as np
 
 from poli.errors import InputError
-from poli.validation import real_array
+from poli.options import real_array
 
 _SMALL_ANGLE = 1e-4  # below it, series replace quotients that lose precision
 
@@ -28,6 +28,7 @@ def vee(m: np.ndarray) -> np.ndarray:  # (..., 3, 3) -> (..., 3)
 
 
 def so3_exp(omega: np.ndarray) -> np.ndarray:  # (3,) -> (3, 3)
+    """Return the rotation of a rotation vector."""
     angle = float(np.linalg.norm(omega))
     k = hat(omega)
     if angle < _SMALL_ANGLE:
@@ -53,6 +54,7 @@ def so3_log(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (3,)
 
 
 def so3_left_jacobian(omega: np.ndarray) -> np.ndarray:  # (3,) -> (3, 3)
+    """Return the matrix that maps the translation of a tangent vector to that of its motion."""
     angle = float(np.linalg.norm(omega))
     k = hat(omega)
     if angle < _SMALL_ANGLE:
@@ -77,6 +79,7 @@ def log(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (6,)
 
 
 def inverse(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
+    """Return the inverse of a pose."""
     R_t = T[:3, :3].T
     out = np.eye(4)
     out[:3, :3] = R_t

@@ -4,37 +4,50 @@ LLVM lowers them to the vector instructions of each CPU."""
 
 from __future__ import annotations
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
-from poli.kernel import intrinsic
+from poli.kernel import config, intrinsic
 
 LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
 
 
+def widest_vector() -> int:
+    """Return the number of floats in a vector register of this CPU: 16 with AVX-512, else 8."""
+    return 16 if config.ENABLE_AVX and binding.get_host_cpu_features().get("avx512f") else 8
+
+
 def data_of(context, builder, kind, array):
+    """Return the pointer to the data of an array."""
     return context.make_array(kind)(context, builder, array).data
 
 
-def _vector_at(builder, data, index):
-    return builder.bitcast(builder.gep(data, [index]), _FLOATS.as_pointer())
-
-
-def load(builder, data, index):
-    return builder.load(_vector_at(builder, data, index), align=4)
+def load(builder, data, index, lanes=LANES):
+    """Load a vector of floats from `index` on."""
+    pointer = ir.VectorType(ir.FloatType(), lanes).as_pointer()
+    return builder.load(builder.bitcast(builder.gep(data, [index]), pointer), align=4)
 
 
 def store(builder, vector, data, index):
-    builder.store(vector, _vector_at(builder, data, index), align=4)
+    """Store a vector of floats from `index` on."""
+    builder.store(vector, builder.bitcast(builder.gep(data, [index]), vector.type.as_pointer()), align=4)
 
 
-def spread(builder, number):
+def spread(builder, number, lanes=LANES):
     """Broadcast a number to all lanes."""
-    nothing = ir.Constant(_FLOATS, ir.Undefined)
+    nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
     single = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))
+
+
+def call(builder, name, *vectors, **options):
+    """Call LLVM's function of this name on vectors of floats."""
+    kind = vectors[0].type
+    signature = ir.FunctionType(kind, [kind] * len(vectors))
+    function = cgutils.get_or_insert_function(builder.module, signature, f"llvm.{name}.v{kind.count}f32")
+    return builder.call(function, vectors, **options)
 
 
 class Vector:
@@ -43,9 +56,13 @@ class Vector:
     def __init__(self, builder, value) -> None:
         self.builder, self.value = builder, value
 
+    @staticmethod
+    def _value(other):
+        return other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
+
     def _with(self, other, operation) -> Vector:
-        other = other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
-        return Vector(self.builder, getattr(self.builder, operation)(self.value, other, flags=("contract", "nsz", "nnan")))
+        build = getattr(self.builder, operation)
+        return Vector(self.builder, build(self.value, self._value(other), flags=("contract", "nsz", "nnan")))
 
     def __add__(self, other) -> Vector:
         return self._with(other, "fadd")
@@ -60,15 +77,14 @@ class Vector:
         return self._with(other, "fdiv")
 
     def __lt__(self, other):
-        other = other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
-        return self.builder.fcmp_ordered("<", self.value, other)
+        return self.builder.fcmp_ordered("<", self.value, self._value(other))
 
     def root(self) -> Vector:
+        """Return the square root."""
         return self._call("sqrt")
 
     def larger(self, other: Vector | float) -> Vector:
-        if not isinstance(other, Vector):
-            other = Vector(self.builder, ir.Constant(_FLOATS, [other] * LANES))
+        """Return the larger of each pair."""
         return self._call("maxnum", other)
 
     def exponential(self) -> Vector:
@@ -84,11 +100,9 @@ class Vector:
         power = self.builder.shl(power, ir.Constant(integers, [23] * LANES))
         return series * Vector(self.builder, self.builder.bitcast(power, _FLOATS))
 
-    def _call(self, name: str, *others: Vector) -> Vector:
-        kind = ir.FunctionType(_FLOATS, [_FLOATS] * (1 + len(others)))
-        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{LANES}f32")
-        values = [self.value, *(other.value for other in others)]
-        return Vector(self.builder, self.builder.call(function, values, fastmath=("nnan", "nsz")))
+    def _call(self, name: str, *others: Vector | float) -> Vector:
+        values = (self.value, *map(self._value, others))
+        return Vector(self.builder, call(self.builder, name, *values, fastmath=("nnan", "nsz")))
 
     def where(self, condition, other: Vector) -> Vector:
         """Select this vector where the condition holds, the other elsewhere."""
@@ -129,6 +143,7 @@ def transpose(builder, rows):
 
 
 def offset(builder, start, step, times):
+    """Return start + step * times."""
     return builder.add(start, builder.mul(step, ir.Constant(step.type, times)))
 
 
@@ -149,6 +164,7 @@ def larger(_context, a, b):
 
 @intrinsic
 def smaller(_context, a, b):
+    """Return the smaller of two numbers, as `larger`."""
     return (a(a, a), _one_of_two("llvm.minnum")) if a == b else None
 
 
@@ -221,22 +237,12 @@ def not_above(_context, values, place, limit):
 
 @intrinsic
 def count_bits(_context, bits):
-    def generate(context, builder, signature, arguments):
-        kind = ir.IntType(64)
-        return builder.call(
-            cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), "llvm.ctpop.i64"), arguments
-        )
-
-    return _NUMBER(_NUMBER), generate
+    """Return the number of set bits."""
+    return _NUMBER(_NUMBER), lambda _context, builder, _signature, arguments: builder.ctpop(arguments[0])
 
 
 @intrinsic
 def lowest_bit(_context, bits):
     """Return the index of the lowest set bit of a nonzero number."""
-
-    def generate(context, builder, signature, arguments):
-        kind, flag = ir.IntType(64), ir.IntType(1)
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, flag]), "llvm.cttz.i64")
-        return builder.call(function, [arguments[0], ir.Constant(flag, 1)])
-
-    return _NUMBER(_NUMBER), generate
+    nonzero = ir.Constant(ir.IntType(1), 1)
+    return _NUMBER(_NUMBER), lambda _context, builder, _signature, arguments: builder.cttz(arguments[0], nonzero)

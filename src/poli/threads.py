@@ -5,11 +5,19 @@ they can be called from several threads at once and after a fork.
 """
 
 import os
-from collections.abc import Callable
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from types import SimpleNamespace
+from typing import Any
 
-from poli.errors import InputError
+from poli.errors import InputError, printable
 
 _CHUNKS_PER_THREAD = 8  # small ones: other processes, or the host of a virtual machine, slow one thread down at any moment
 # More threads than this cost memory (each has buffers) and bring no speed.
@@ -24,10 +32,9 @@ def thread_count() -> int:
     wanted = os.environ.get("POLI_NUM_THREADS", "")
     if not wanted:
         return cores
-    if not (wanted.isascii() and wanted.isdigit()) or not wanted.strip("0"):
+    if not wanted.isdecimal() or len(wanted) > 10 or int(wanted) < 1:
         raise InputError(f"POLI_NUM_THREADS is {wanted[:40]!r}; give a whole number of at least 1, or unset it")
-    most = max(_PER_CORE * cores, _ALWAYS_ALLOWED)
-    return most if len(wanted.lstrip("0")) > len(str(most)) else min(int(wanted), most)
+    return min(int(wanted), max(_PER_CORE * cores, _ALWAYS_ALLOWED))
 
 
 def use_one_thread() -> None:
@@ -88,3 +95,52 @@ def _forget_pool() -> None:
 
 if hasattr(os, "register_at_fork"):  # the pool's threads do not exist in a forked child
     os.register_at_fork(after_in_child=_forget_pool)
+
+
+# --- Worker processes that exit when their parent process exits, even if it is killed.
+
+
+def start_worker() -> None:
+    """Initialize a pool process: use one thread, leave Ctrl-C to the parent, and exit when the parent does."""
+    use_one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.formatwarning = _format_warning  # warnings contain file names and go directly to the terminal
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: Any) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    return f"poli: warning: {printable(' '.join(str(message).split()))}\n"
+
+
+# --- Signals
+
+
+@contextmanager
+def stop_requests(notice: str = "") -> Iterator[SimpleNamespace]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once.
+
+    Yields an object whose `signal` is the one that was received, or None."""
+    stop = SimpleNamespace(signal=None)
+
+    def request(number: int, _: object) -> None:
+        if stop.signal:
+            raise KeyboardInterrupt
+        stop.signal = number
+        os.write(2, notice.encode())  # async-signal-safe
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # only the main thread can handle signals
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

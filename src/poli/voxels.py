@@ -8,8 +8,8 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.kernel import kernel
+from poli.options import real_number
 from poli.scan import Scan, ScanLike
-from poli.validation import real_number
 
 VoxelPick = Literal["mean", "first"]
 VOXELS_REACH = 2**20  # voxels from the origin to either side; three coordinates fit into one 64-bit key

@@ -3,93 +3,54 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from rosbags.rosbag1 import Writer as Writer1
-from rosbags.rosbag2 import CompressionFormat, CompressionMode
+from rosbags.rosbag2 import CompressionMode
 
 import poli
-from poli.data.datasets.bag_copy import copy_of
-from poli.data.datasets.bags import choose_topic, damage, open_reader
+from poli.io.datasets.bag_copy import copy_of
+from poli.io.datasets.bags import choose_topic, damage, open_reader
 from poli.scan import Scan
-from tiny_bags import CLOUD, STORES, cloud, write_bag
+from tiny_bags import cloud, write_bag
 from tiny_livox import livox_cloud, serialized, write_livox_bag
 
-from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import ODD, as_json, changed
+from .damage import (
+    BINARY,
+    FLOATS,
+    ODD,
+    WHOLE,
+    Rng,
+    Target,
+    Tree,
+    as_json,
+    changed,
+    check_finite,
+    damage_files,
+    damaged,
+    pick,
+    tree_of,
+)
 
-KINDS = {
-    "ros1 plain": ("ros1", None), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", None),
-    "sqlite3 messages": ("sqlite3", "message"), "sqlite3 file": ("sqlite3", "file"), "mcap": ("mcap", None),
-    "mcap zstd": ("mcap", "zstd"), "mcap lz4": ("mcap", "lz4"),
+KINDS: dict[str, tuple[str, Any]] = {
+    "ros1 plain": ("ros1", False), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", False),
+    "sqlite3 messages": ("sqlite3", CompressionMode.MESSAGE), "sqlite3 file": ("sqlite3", CompressionMode.FILE),
+    "mcap": ("mcap", False), "mcap zstd": ("mcap", CompressionMode.STORAGE),
 }  # fmt: skip
 
 
-def _make(name: str, folder: Path, swap=lambda raw: raw) -> Tree:
-    """Write a bag of this kind; `swap` is applied to every message before compression."""
-    kind, compression = KINDS[name]
-    path = folder / ("a.bag" if kind == "ros1" else "a")
-    if kind == "ros1":
-        _write_ros1(path, compression, swap)
-        return tree_of(folder)
-    modes = {"message": CompressionMode.MESSAGE, "file": CompressionMode.FILE, "zstd": CompressionMode.STORAGE}
-    _write_bag2(path, kind, modes.get(compression or ""), swap)
-    if compression == "lz4":
-        _as_lz4(next(path.glob("*.mcap")))
-    return tree_of(path)
-
-
-def _write_ros1(path: Path, compression: str | None, swap) -> None:
-    store = STORES["ros1"]
-    writer = Writer1(path)
-    if compression:
-        writer.set_compression(Writer1.CompressionFormat[compression.upper()])
-    with writer:
-        connection = writer.add_connection("/points", CLOUD, typestore=store)
-        for i in range(2):
-            writer.write(connection, 10**18 + i, swap(bytes(store.serialize_ros1(cloud("ros1", i, 20), CLOUD))))
-
-
-def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> None:
-    from rosbags.rosbag2 import StoragePlugin
-    from rosbags.rosbag2 import Writer as Writer2
-
-    store = STORES[kind]
-    writer = Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
-    if mode is not None:
-        writer.set_compression(mode, CompressionFormat.ZSTD)
-    with writer:
-        connection = writer.add_connection("/points", CLOUD, typestore=store)
-        for i in range(2):
-            writer.write(connection, 10**18 + i, swap(bytes(store.serialize_cdr(cloud(kind, i, 20), CLOUD))))
-
-
-def _as_lz4(path: Path) -> None:
-    """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
-    from poli.data.datasets.bag_copy import mcap
-
-    out = path.with_name("packed.mcap")
-    copy = mcap.McapCopy(path, out, "/points")
-    for item in copy.items():
-        if getattr(item.write, "func", None) == copy._open_chunk:
-            copy._open_chunk("lz4", b"")
-        else:
-            item.write(item.raw)
-    out.replace(path)
-
-
 def _seeds(name: str, folder: Path) -> list[Tree]:
-    tree = _make(name, folder)
-    trees = [tree]
-    if name in ("mcap", "mcap zstd", "mcap lz4", "sqlite3"):  # the file without its folder
-        trees.append({path: data for path, data in tree.items() if not path.endswith(".yaml")})
-    return trees
+    kind, compressed = KINDS[name]
+    path = folder / ("a.bag" if kind == "ros1" else "a")
+    write_bag(path, kind, clouds=2, compressed=compressed, points=10, height=2, padding=4)
+    tree = tree_of(folder if kind == "ros1" else path)
+    if name in ("mcap", "mcap zstd", "sqlite3"):  # the file without its folder, too
+        return [tree, {path: data for path, data in tree.items() if not path.endswith(".yaml")}]
+    return [tree]
 
 
 def _bag_in(folder: Path) -> Path:
@@ -113,60 +74,10 @@ def _copy(folder: Path) -> object:
             topic = choose_topic(reader, path, None)
         finally:
             reader.close()
-        with copy_of(path, out, topic) as items:
-            for item in items:
+        for item in copy_of(path, out, topic):
+            if item is not None:
                 item.write(item.raw)
     return out
-
-
-def _damage(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """Damage bytes of a file, bytes of a message in an otherwise intact bag, or values in a database."""
-    kind = rng.random()
-    if kind < 0.3:
-        return _with_damaged_messages(name, tree, rng)
-    database = next((file for file in tree if file.endswith(".db3")), None)
-    if kind < 0.5 and database is not None:
-        return {**tree, database: _changed_database(tree[database], rng)}
-    return damage_files(tree, rng, others)
-
-
-def _with_damaged_messages(name: str, tree: Tree, rng: Rng) -> Tree:
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        other = bytes(STORES["ros1"].serialize_ros1(cloud("ros1", 7, 5), CLOUD))
-        made = _make(name, Path(folder), lambda raw: damaged(raw, rng, other, BINARY))
-    return {file: made[file] for file in tree}
-
-
-def _changed_database(data: bytes, rng: Rng) -> bytes:
-    database = sqlite3.connect(":memory:")
-    database.deserialize(data)
-    tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    for _ in range(int(rng.integers(1, 4))):
-        table = pick(rng, tables)
-        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
-        value = pick(
-            rng, (None, 0, -1, 2**62, 1.5, float("inf"), "", "text", "\x1b[2J", b"", b"\xff" * 30, rng.bytes(100), -(2**63))
-        )
-        statement = pick(
-            rng,
-            (
-                (f'UPDATE OR IGNORE "{table}" SET "{pick(rng, columns)}" = ?', (value,)),
-                (f'DELETE FROM "{table}"', ()),
-                (f'ALTER TABLE "{table}" RENAME COLUMN "{pick(rng, columns)}" TO "odd"', ()),
-                (f'DROP TABLE "{table}"', ()),
-                (f'INSERT INTO "{table}" SELECT * FROM "{table}"', ()),
-                (f'CREATE VIEW "v{rng.integers(10**6)}" AS SELECT * FROM "{table}"', ()),
-            ),
-        )
-        try:
-            database.execute(*statement)
-        except sqlite3.Error:
-            continue
-        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")] or tables
-    database.commit()
-    return bytes(database.serialize())
 
 
 # --- messages in memory
@@ -230,12 +141,6 @@ def _as_message(value: Any, whole: bool = False) -> Any:
     return made
 
 
-def _chatty(folder: Path) -> list[Tree]:
-    """Several topics, strings between the clouds, and padded rows."""
-    write_bag(folder / "a", "mcap", clouds=2, points=10, height=2, padding=4)
-    return [tree_of(folder / "a")]
-
-
 def _make_livox(kind: str, folder: Path, swap=lambda raw: raw) -> list[Tree]:
     path = folder / ("a.bag" if kind == "ros1" else "a")
     write_livox_bag(path, kind, [livox_cloud(kind, i, 10) for i in range(2)], swap=swap)
@@ -244,8 +149,6 @@ def _make_livox(kind: str, folder: Path, swap=lambda raw: raw) -> list[Tree]:
 
 def _damage_livox(kind: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
     """Damage bytes of a file, or bytes of a message in an otherwise intact bag."""
-    from tempfile import TemporaryDirectory
-
     if rng.random() < 0.4:
         return damage_files(tree, rng, others)
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
@@ -255,12 +158,8 @@ def _damage_livox(kind: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 
 
 TARGETS = (
-    *(Target(f"bag {name}", partial(_seeds, name), _read, partial(_damage, name)) for name in KINDS),
-    *(
-        Target(f"copy {name}", partial(_seeds, name), _copy, partial(_damage, name))
-        for name in ("ros1 lz4", "sqlite3", "mcap zstd")
-    ),
+    *(Target(f"bag {name}", partial(_seeds, name), _read, damage_files) for name in KINDS),
+    *(Target(f"copy {name}", partial(_seeds, name), _copy, damage_files) for name in ("ros1 lz4", "sqlite3", "mcap zstd")),
     *(Target(f"livox {kind}", partial(_make_livox, kind), _read, partial(_damage_livox, kind)) for kind in ("ros1", "mcap")),
-    Target("bag chatty", _chatty, _read, damage_files),
     Target("message", lambda _: [{"message.json": as_json(_message())}], _read_message, _damage_message, share=5),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -11,21 +10,33 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
 from poli.estimation.model import MODEL_FORMAT, read_model
+from poli.estimation.ordered_cloud import Viewpoint
 
-from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, only_file
-from .values import as_toml, changed, changed_metadata, join_safetensors, split_safetensors
+from .damage import (
+    BINARY,
+    FLOATS,
+    TEXT,
+    Rng,
+    Target,
+    Tree,
+    changed,
+    changed_metadata,
+    check_finite,
+    damage_files,
+    damaged,
+    join_safetensors,
+    only_file,
+    pick,
+    split_safetensors,
+)
 
 _ARCHITECTURES = (
     Architecture((8, 8), (8, 8), (8, 8), vectors=2, head=8, reach=12, attention=8),
     Architecture((8, 8, 8), (8, 8, 8), (8, 8, 8), vectors=0, head=8, reach=12, wide=(4, 4), attention=8, frames="sensor",
                  sensor=True, log_scale=True, size=8),
 )  # fmt: skip
-_MOST_WEIGHTS = 300_000  # number of values in a network made for a case
 _CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -52,9 +63,7 @@ def _damage_model(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
         return {"model.safetensors": join_safetensors(changed(header, rng), rest)}
     if kind < 0.6:
         return {"model.safetensors": join_safetensors(changed_metadata(header, pick(rng, ("architecture", "config")), rng), rest)}
-    if kind < 0.8:
-        return {"model.safetensors": _odd_weights(header, rest, rng)}
-    return {"model.safetensors": _other_architecture(header, rng) or join_safetensors(changed(header, rng), rest)}
+    return {"model.safetensors": _odd_weights(header, rest, rng)}
 
 
 def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
@@ -73,18 +82,6 @@ def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
     return join_safetensors(header, numbers.tobytes())
 
 
-def _other_architecture(header: dict, rng: Rng) -> bytes | None:
-    """Another architecture with matching weights, as a user might have trained it."""
-    try:
-        architecture = Architecture.from_dict(changed(json.loads(header["__metadata__"]["architecture"]), rng))
-        shapes = architecture.linear_shapes().values()
-        if sum(a * b for a, b in shapes) > _MOST_WEIGHTS:
-            return None
-        return _model(architecture, rng, largest=pick(rng, (0.1, 1.0, 10.0)))
-    except (PoliError, TypeError, ValueError, MemoryError):
-        return None
-
-
 @cache
 def _cloud() -> np.ndarray:
     return np.random.default_rng(6).normal(0.0, 3.0, (90, 3))
@@ -92,7 +89,7 @@ def _cloud() -> np.ndarray:
 
 def _read_model(folder: Path) -> object:
     model = read_model(only_file(folder))
-    found = model.covariances(_cloud(), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0])))
+    found = model.estimate(_cloud(), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))).covariances
     check_finite("covariances", found)
     return found
 
@@ -102,7 +99,7 @@ def _read_model(folder: Path) -> object:
 
 _TINY = {
     "name": "tiny", "seed": 3, "data": {"procedural": 2, "resolution": 24, "validation_procedural": 1},
-    "pairs": {"points": [64, 128], "clouds": 2, "partners": 2}, "loss": {"kind": "ttqc", "learn_gamma": True},
+    "pairs": {"points": [64, 128], "clouds": 2, "partners": 2}, "loss": {"kind": "ttqc"},
     "architecture": {"neighbors": [8, 8], "edge": [8, 8], "scalars": [8, 8], "vectors": 2, "head": 8, "reach": 12},
     "schedule": {"steps": 10, "warmup": 2, "log_every": 1, "validate_every": 6, "checkpoint_every": 2},
 }  # fmt: skip
@@ -110,7 +107,7 @@ _TINY = {
 
 @cache
 def _config():
-    from poli.learn.config import TrainConfig, build
+    from poli.train.config import TrainConfig, build
 
     return build(TrainConfig, _TINY, "")
 
@@ -118,7 +115,7 @@ def _config():
 def _open_run(folder: Path):
     import torch
 
-    from poli.learn.trainer import Listener, Processes, Run
+    from poli.train.trainer import Listener, Processes, Run
 
     return Run(_config(), folder, Listener(), False, Processes(0, 1, torch.device("cpu")), Path())
 
@@ -157,14 +154,8 @@ def _configs(_folder: Path) -> list[Tree]:
     return [{"config.toml": path.read_bytes()} for path in sorted(_CONFIGS.glob("*.toml"))]
 
 
-def _damage_config(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    if rng.random() < 0.4:
-        return damage_files(tree, rng, others)
-    return {"config.toml": as_toml(changed(tomllib.loads(tree["config.toml"].decode()), rng))}
-
-
 def _read_config(folder: Path) -> object:
-    from poli.learn.config import TrainConfig, read_config
+    from poli.train.config import TrainConfig, read_config
 
     config = read_config(only_file(folder))
     if TrainConfig.from_json(config.to_json()) != config:
@@ -175,5 +166,5 @@ def _read_config(folder: Path) -> object:
 TARGETS = (
     Target("model", _models, _read_model, _damage_model, share=4),
     Target("checkpoint", _checkpoints, _read_checkpoint, _damage_checkpoint, share=3),
-    Target("configuration", _configs, _read_config, _damage_config, named=True, share=3),
+    Target("configuration", _configs, _read_config, damage_files, named=True, share=3),
 )

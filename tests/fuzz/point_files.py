@@ -11,17 +11,14 @@ from pathlib import Path
 import numpy as np
 
 import poli
+from other_encodings import PCD, PLY, write_encoded
 from poli import Ellipsoids, Scan
-from poli.data.formats.numpy_files import write_npz
-from poli.data.formats.pcd import write_pcd
-from poli.data.formats.records import write_ply_scan
-from poli.data.shapes import read_mesh
-from poli.data.trajectory_files import TrajectoryWriter, read_kitti, read_tum
-from poli.ellipsoids.splat import read_splat
+from poli.io.formats.numpy_files import write_npz
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.se3 import exp
+from poli.worlds.shapes import read_mesh
 
-from .mutations import Rng, damaged
-from .target import BINARY, Target, Tree, check_finite, damage_files, only_file, tree_of
+from .damage import BINARY, Rng, Target, Tree, check_finite, damage_files, damaged, only_file, tree_of
 
 
 def scan(count: int = 50, seed: int = 0) -> Scan:
@@ -35,12 +32,9 @@ def _points(ending: str, folder: Path) -> list[Tree]:
     small, large = scan(20), scan(300, 1)
     for name, cloud in (("a", small), ("b", large)):
         path = folder / f"{name}{ending}"
-        if ending == ".pcd":
-            for encoding in ("ascii", "binary", "binary_compressed"):
-                write_pcd(folder / f"{name}_{encoding}.pcd", cloud, encoding)
-        elif ending == ".ply":
-            for encoding in ("ascii", "binary_little_endian", "binary_big_endian"):
-                write_ply_scan(folder / f"{name}_{encoding}.ply", cloud, encoding)
+        if ending in (".pcd", ".ply"):
+            for encoding in PCD if ending == ".pcd" else PLY:
+                write_encoded(folder / f"{name}_{encoding}{ending}", cloud, encoding)
         elif ending == ".npz":
             write_npz(path, cloud)
             write_npz(folder / f"{name}_packed.npz", cloud, compressed=True)
@@ -103,22 +97,14 @@ def _fields(ending: str, folder: Path) -> list[Tree]:
     field = _field()
     if ending == ".npz":
         field.save(folder / "field.npz")
-    elif ending == ".ply":
-        field.write_ply(folder / "field.ply")
     else:
-        field.write_splat(folder / "splat.ply")
+        field.write_ply(folder / "field.ply")
     return [tree_of(folder)]
 
 
 def _read_field(folder: Path) -> object:
     found = Ellipsoids.load(only_file(folder))
     check_finite("field", found.means, found.covariances)
-    return found
-
-
-def _read_splat(folder: Path) -> object:
-    found, colors = read_splat(only_file(folder))
-    check_finite("splat", found.means, found.covariances, colors)
     return found
 
 
@@ -173,7 +159,6 @@ TARGETS = (
     Target("points .npz", partial(_points, ".npz"), _read_scan, _damage_npz, True, 3),
     Target("field .npz", partial(_fields, ".npz"), _read_field, _damage_npz, True),
     Target("field .ply", partial(_fields, ".ply"), _read_field, damage_files, True),
-    Target("splat .ply", partial(_fields, "splat"), _read_splat, damage_files, True),
     Target("mesh .obj", partial(_meshes, ".obj"), _read_mesh, damage_files, True),
     Target("mesh .ply", partial(_meshes, ".ply"), _read_mesh, damage_files, True, 2),
     *(Target(f"poses {k}", partial(_poses, k), partial(_read_poses, k), damage_files, True) for k in ("tum", "kitti")),

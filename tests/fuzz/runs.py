@@ -8,21 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.cli.scan_files import naming
-from poli.cli.view_subject import subject_of
-from poli.files.tables import write_json
+from poli.cli.inputs import naming
+from poli.cli.view_content import subject_of
+from poli.configs import DensifyConfig
+from poli.densification.resume import describe_run, other_settings, read_part, read_run, write_part
+from poli.io.tables import write_json
+from poli.lidar_odometry.run_folder import Recording, read_steps
+from poli.lidar_odometry.step import Status, Step
 from poli.se3 import exp
-from poli.show.estimated import Estimates
-from poli.show.page import write_page
-from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.resume import Message, Parts, describe_run, differences, read_run
-from poli.tasks.odometry.recording import Recording, read_steps
-from poli.tasks.odometry.step import Status, Step
+from poli.viewer.content import Estimates
+from poli.viewer.page import write_page
 
-from .mutations import Rng, pick
+from .damage import Rng, Target, Tree, as_json, changed, damage_files, only_file, tree_of
 from .point_files import TARGETS as POINT_FILES
-from .target import Target, Tree, damage_files, only_file, tree_of
-from .values import as_json, changed
 
 
 def _odometry(folder: Path) -> list[Tree]:
@@ -61,18 +59,16 @@ def _view(folder: Path) -> object:
 def _densified(folder: Path) -> list[Tree]:
     run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
     write_json(folder / "densify.json", run)
-    parts = Parts(folder, run)
     for number in range(3):
-        parts.save(number, Message(bytes(100 + number), 10, 20))
+        write_part(folder / f"{number}.part", bytes(100 + number))
     return [tree_of(folder)]
 
 
 def _read_densified(folder: Path) -> object:
     run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
     before = read_run(folder / "densify.json")
-    said = differences(before, run) if before is not None and before != run else ""
-    parts = Parts(folder, run)
-    return said, [parts.load(number) for number in range(3)]
+    said = other_settings(folder, before, run) if before is not None and before != run else ""
+    return said, [read_part(folder / f"{number}.part") for number in range(3)]
 
 
 def _shown(name: str) -> Target:
@@ -80,16 +76,8 @@ def _shown(name: str) -> Target:
     return Target(f"view {name}", before.seeds, _view, before.damage, True)
 
 
-def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """A valid file under an odd name."""
-    ((name, data),) = damage_files(tree, rng, others).items() if rng.random() < 0.3 else tree.items()
-    stem = pick(rng, ("\udcff\udcfe", "a\x1b[2Jb", "a b", "é", "-", "a#b?c%d", "a\nb", "<b>&", "\udce9t\udce9", "." * 20, "%s{0}"))
-    return {f"{stem}{Path(name).suffix}": data}
-
-
 TARGETS = (
     Target("odometry run", _odometry, _read_odometry, partial(_damage_json, "config.json"), share=4),
     Target("densified", _densified, _read_densified, partial(_damage_json, "densify.json"), share=2),
-    *(_shown(name) for name in ("field .npz", "field .ply", "splat .ply", "points .csv", "points .pcd")),
-    Target("view names", POINT_FILES[2].seeds, _view, _renamed),
+    *(_shown(name) for name in ("field .npz", "points .pcd")),
 )

@@ -9,17 +9,14 @@ from pathlib import Path
 import numpy as np
 
 import poli
-from poli.data.datasets import write_folder, write_kitti
-from poli.data.datasets.helipr import SENSORS, packed_layout
-from poli.data.datasets.mulran import LAYOUT as MULRAN
-from poli.data.datasets.stamped_poses import format_pose
-from poli.data.trajectory_files import _format_quaternion_pose
+from poli.io.datasets import write_folder, write_kitti
+from poli.io.datasets.stamped import LAYOUT as MULRAN
+from poli.io.datasets.stamped import SENSORS, packed_layout
+from poli.io.trajectory_files import _format_tum, format_pose
 from poli.se3 import exp
 
-from .mutations import Rng, pick
+from .damage import Rng, Target, Tree, as_json, changed, check_finite, damage_files, pick, tree_of
 from .point_files import scan
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import as_json, changed
 
 STAMP = 1_691_936_557_946_849_179
 
@@ -51,7 +48,7 @@ def _helipr(sensor: str, _folder: Path) -> list[Tree]:
     title = sensor.capitalize()
     stamps = [STAMP + i * 10**8 for i in range(3)]
     tree = {f"LiDAR/{title}/{stamp}.bin": _records(packed_layout(sensor, stamp), i) for i, stamp in enumerate(stamps)}
-    lines = [f"{stamp} {_format_quaternion_pose(T)}\n" for stamp, T in zip(stamps, _poses(), strict=True)]
+    lines = [f"{stamp} {_format_tum(T, 0).partition(' ')[2]}\n" for stamp, T in zip(stamps, _poses(), strict=True)]
     return [{**tree, f"LiDAR_GT/{title}_gt.txt": "".join(lines).encode()}]
 
 

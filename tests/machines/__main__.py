@@ -1,8 +1,8 @@
 """`make test-machines`: the numerical tests and a set of fixed questions, under the settings of other machines.
 
 A setting is a set of environment variables that changes which code runs: the CPU that numba compiles for, the kernels that
-OpenBLAS chooses, the number of threads, and whether the package's compiled code is used. Each setting runs in new processes. The
-answers of all settings are compared with those of the first, to the tolerances below.
+OpenBLAS chooses, and the number of threads. Each setting runs in new processes. The answers of all settings are compared with
+those of the first, to the tolerances below.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import environment
+from benchmarks.provenance import environment
 
 TESTS = Path(__file__).parent.parent
 # The tests of numerical code. Files, commands and pictures do not differ between CPUs.
 FILES = (
-    "test_certify.py", "test_certify_form.py", "test_certify_prior.py", "test_certify_refusals.py", "test_degenerate_poses.py",
-    "test_semidefinite.py", "test_pca.py", "test_neighbors.py", "test_grouping.py", "test_runtime.py", "test_gicp.py",
-    "test_fpfh.py", "test_clique.py", "test_registration.py", "test_odometry.py",
+    "certify", "kdtree", "registration", "estimation/test_pca.py", "estimation/test_grouping.py", "estimation/test_runtime.py",
+    "lidar_odometry/test_gicp.py", "lidar_odometry/test_odometry.py",
 )  # fmt: skip
 # Allowed differences between two machines: none in verdicts, rounding in solutions of well-posed problems, float32 rounding in the
 # network (relative to a covariance's largest entry), and the stopping point of searches and iterations.
@@ -51,12 +50,8 @@ class Setting:
 
 SETTINGS = (
     Setting("as installed"),
-    Setting("numba alone, this CPU", {"POLI_NATIVE": "off"}),
-    *(Setting(f"numba for {cpu}", {"POLI_NATIVE": "off", "NUMBA_CPU_NAME": cpu}) for cpu in ("generic", "haswell")),
-    *(
-        Setting(f"numba for {cpu}", {"POLI_NATIVE": "off", "NUMBA_CPU_NAME": cpu}, "avx512f")
-        for cpu in ("skylake-avx512", "znver4")
-    ),
+    *(Setting(f"numba for {cpu}", {"NUMBA_CPU_NAME": cpu}) for cpu in ("generic", "haswell")),
+    *(Setting(f"numba for {cpu}", {"NUMBA_CPU_NAME": cpu}, "avx512f") for cpu in ("skylake-avx512", "znver4")),
     *(Setting(f"OpenBLAS for {core}", {"OPENBLAS_CORETYPE": core}) for core in ("Prescott", "Haswell", "Zen")),
     Setting("OpenBLAS for SkylakeX", {"OPENBLAS_CORETYPE": "SkylakeX"}, "avx512f"),
     *(Setting(f"{count} threads", {"POLI_NUM_THREADS": str(count)}) for count in (1, 2, 3, 8, 9**9)),
@@ -102,7 +97,7 @@ def _environment(setting: Setting) -> dict[str, str]:
     paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     return (
         os.environ
-        | {"PYTHONPATH": paths, "POLI_NATIVE_NOTICE": "0", "POLI_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+        | {"PYTHONPATH": paths, "POLI_NOTICE": "0", "POLI_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
         | setting.variables
     )
 

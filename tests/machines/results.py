@@ -16,10 +16,10 @@ import numpy as np
 import poli
 from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
 from poli.certify import solve
-from poli.data.simulate import SENSORS, scan_of
 from poli.errors import DegenerateError
-from poli.tasks.gicp import gicp
+from poli.lidar_odometry.gicp import gicp
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
 
 Answers = Iterator[tuple[str, np.ndarray]]
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics.odometry import Judged, mean_rpe
-from benchmarks.report import mean
+from benchmarks.report import mean, pyplot, save_figure
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
 from poli.se3 import inverse
-from poli.show.figure import pyplot, save_figure
 
 _COLORS = {
     "ICP": "#9e9e9e",
@@ -36,11 +35,10 @@ Shown = tuple[str, float]  # method and voxel
 
 def plot_errors(best: Sequence[Judged], path: Path) -> None:
     """The paper's figure: RPE by method for each sensor and voxel size, with bars of half a standard deviation up and down."""
-    simulated = [j for j in best if not j.real]
-    sensors = list(dict.fromkeys(j.group for j in simulated))
+    sensors = list(dict.fromkeys(j.group for j in best))
     if not sensors:
         return
-    voxels = {s: sorted({j.voxel for j in simulated if j.group == s and j.voxel != CHOSEN}) for s in sensors}
+    voxels = {s: sorted({j.voxel for j in best if j.group == s and j.voxel != CHOSEN}) for s in sensors}
     columns = max(len(v) for v in voxels.values())
     plt = pyplot()
     size = (3.3 * columns, 1.4 + 2.5 * len(sensors))
@@ -48,7 +46,7 @@ def plot_errors(best: Sequence[Judged], path: Path) -> None:
     for row, sensor in enumerate(sensors):
         for column in range(columns):
             if column < len(voxels[sensor]):
-                _draw_case(axes[row, column], [j for j in simulated if j.group == sensor], sensor, voxels[sensor][column])
+                _draw_case(axes[row, column], [j for j in best if j.group == sensor], sensor, voxels[sensor][column])
             else:
                 axes[row, column].set_visible(False)
         axes[row, 0].set_ylabel("RPE from scan to scan, cm")
@@ -91,14 +89,13 @@ def _draw_case(axes: Any, of_sensor: Sequence[Judged], sensor: str, voxel: float
 
 def plot_trajectories(best: Sequence[Judged], truths: Mapping[str, np.ndarray], path: Path) -> None:  # (M, 4, 4) by drive
     """Plot the drive with the largest errors of each sensor: from above, and the distance of each scan from the truth."""
-    simulated = [j for j in best if not j.real]
-    sensors = list(dict.fromkeys(j.group for j in simulated))
+    sensors = list(dict.fromkeys(j.group for j in best))
     if not sensors:
         return
     plt = pyplot()
     figure, axes = plt.subplots(len(sensors), 2, figsize=(10, 0.9 + 4.0 * len(sensors)), squeeze=False)
     for (above, away), sensor in zip(axes, sensors, strict=True):
-        drive, shown = _shown([j for j in simulated if j.group == sensor])
+        drive, shown = _shown([j for j in best if j.group == sensor])
         truth = inverse(truths[drive][0]) @ truths[drive]
         turned = _along(truth[-1, :2, 3])
         above.plot(*(turned @ truth[:, :2, 3].T), color="k", lw=5, alpha=0.3, label="truth")

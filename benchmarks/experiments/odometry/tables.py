@@ -1,4 +1,4 @@
-"""The tables of the odometry benchmark: scan to scan by sensor, by drive and by time; on a map; and on real sequences."""
+"""The tables of the odometry benchmark: from scan to scan, and on a map."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics.odometry import DELTAS, SEGMENTS, Judged, at_best_settings, mean_rpe
-from benchmarks.report import NONE, Column, Record, Report, Table, mean, show, versions
+from benchmarks.provenance import versions
+from benchmarks.report import NONE, Column, Record, Report, Table, mean, show
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
-from poli.tasks.odometry import OdometryConfig
+from poli.lidar_odometry import OdometryConfig
 
 SETTINGS_NOTE = (
     "small_gicp's methods: the setting (gate, neighbors, voxels) with the lowest mean RPE from scan to scan over the {drives}, one "
@@ -24,8 +25,7 @@ _KISS = "KISS-ICP"
 
 def by_sensor_report(everything: Sequence[Judged]) -> Report:
     """Mean of each method over the places of a sensor, by voxel size and number of frames."""
-    simulated = [judged for judged in everything if not judged.real]
-    best = at_best_settings(simulated)
+    best = at_best_settings(everything)
     records = [
         {
             "case": name, "frames": frames, "method": method, "rpe_m": mean_rpe(drives, frames),
@@ -37,11 +37,11 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
         }
         for name, by_method in by_case(best).items() for frames in DELTAS for method, drives in by_method.items()
     ]  # fmt: skip
-    compared = compare_drives(best, simulated)
+    compared = compare_drives(best, everything)
     notes = [
         "RPE: root mean square of the relative translation errors over all pairs that many frames apart, in centimeters: "
         "mean ± standard deviation over the places (mean RMSE of the rotation errors, in degrees)",
-        _drives_note(simulated),
+        _drives_note(everything),
         SETTINGS_NOTE.format(drives="places of a sensor"),
         f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (ellipsoids of PCA, "
         f"otherwise as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for reference",
@@ -63,57 +63,9 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
     summary = {
         "settings": {name: {m: drives[0].setting for m, drives in by.items()} for name, by in by_case(best).items()},
         "worst_drive": compared[0] if compared else None,
-        "grid": [judged.flat() for judged in simulated],
+        "grid": [judged.flat() for judged in everything],
     }
     return Report("odometry", "Odometry from scan to scan in held-out worlds", records, table, notes, summary)
-
-
-_BY_DRIVE = Table(
-    [Column("drive", "{drive}"), Column("voxel", "{voxel_m:g} m")],
-    [
-        Column(SCAN, "{poli_m:cm}"),
-        Column("best of small_gicp's", "{rival_m:cm} ({rival})"),
-        Column("POLI", "{percent:+%}"),
-        Column("best on this drive alone", "{tuned_m:cm} ({tuned})"),
-        Column("POLI", "{tuned_percent:+%}"),
-        Column("POLI, refined poses", lambda r: "" if math.isnan(r["refined_percent"]) else show("{refined_percent:+%}", r)),
-    ],
-)
-
-
-def by_drive_report(everything: Sequence[Judged]) -> Report:
-    """Each drive separately, including real ones, the worst for us first."""
-    records = compare_drives(at_best_settings(everything), everything)
-    notes = [
-        "RPE from scan to scan, in centimeters; POLI: its error relative to the column on the left (below 0 is better)",
-        SETTINGS_NOTE.format(drives="drives of a sensor, or the real sequence"),
-        "best on this drive alone: the lowest error of any small_gicp method with any setting, chosen in hindsight",
-        "real sequences: against the given poses; in the last column against refined ones, relative to the best on the drive alone",
-        *_worst_notes(records),
-    ]
-    return Report("odometry_drives", "Odometry from scan to scan, drive by drive", records, _BY_DRIVE, notes)
-
-
-def times_report(times: Mapping[str, Mapping[str, float]], kiss: Mapping[str, float], scans: int) -> Report:
-    """Milliseconds per scan by case and method, and those of KISS-ICP on the same drive by case."""
-    records = [
-        {"case": name, "method": method, "ms": ms, "kiss_icp_ms": kiss.get(name, math.nan)}
-        for name, by_method in times.items() for method, ms in by_method.items()
-    ]  # fmt: skip
-    table = Table(
-        [Column("sensor, voxel", "{case}")],
-        across="method",
-        cell=_milliseconds,
-        lowest="ms",
-        order=[m for m in (*VARIANTS, *OURS) if any(m in by for by in times.values())],
-        then=[(_KISS, lambda by: show("{kiss_icp_ms:.1f}", next(iter(by.values()))))],
-    )
-    notes = [
-        "median milliseconds per scan, from raw points to pose (ratio to KISS-ICP on the same drive), each method at the "
-        "setting of its published error",
-        f"the first {scans} scans of one drive per sensor, one method after another on an idle machine, with the same threads",
-    ]
-    return Report("odometry_times", "Time of odometry from scan to scan", records, table, notes)
 
 
 def _milliseconds(r: Record) -> str:
@@ -137,9 +89,7 @@ _SYSTEMS = Table(
 def systems_report(everything: Sequence[Judged]) -> Report:
     """POLI with a map against other systems, all with raw scans and their own choice of voxel size."""
     best = [j for j in at_best_settings(everything) if j.voxel == CHOSEN]
-    groups = {
-        f"mean of {sensor}": [j for j in best if j.group == sensor] for sensor in dict.fromkeys(j.group for j in best if not j.real)
-    }
+    groups = {f"mean of {sensor}": [j for j in best if j.group == sensor] for sensor in dict.fromkeys(j.group for j in best)}
     groups |= {drive: [j for j in best if j.drive == drive] for drive in dict.fromkeys(j.drive for j in best)}
     shown = []
     for name, judged in groups.items():
@@ -158,62 +108,10 @@ def systems_report(everything: Sequence[Judged]) -> Report:
         "time: median milliseconds per scan (ratio to KISS-ICP), one after another on an idle machine, with the same threads",
         f"{versions('kiss-icp', 'genz-icp', 'evalio')}",
         f"GenZ-ICP: the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
-        "real sequences: as recorded, against the given poses (with point times: odometry_real_systems); restarts: scans that POLI "
-        "could not localize, where it continued with a new map",
+        "restarts: scans that POLI could not localize, where it continued with a new map",
     ]
     records = [r for r in shown if r["shown_as"] == r["drive"]]
     return Report("odometry_systems", "Odometry on a map against other systems", records, _SYSTEMS, notes, shown=shown)
-
-
-def real_report(everything: Sequence[Judged]) -> Report:
-    """Real sequences, from scan to scan, against the given poses and against refined ones."""
-    real = [judged for judged in everything if judged.real]
-    best, best_refined = at_best_settings(real), at_best_settings(real, refined=True)
-    own = {m: f"{m}, own voxel" if m == MAP else m for m in present([j for j in best if j.voxel == CHOSEN], (*SYSTEMS, MAP))}
-    records = []
-    for name in by_case(best):
-        given = {m: j.rpe[1].meters for m, j in _of_case(best, name, own).items()}
-        refined = {m: j.refined for m, j in _of_case(best_refined, name, own).items()}
-        least = [min(errors.values()) for errors in (given, refined)]
-        for m in given:
-            cells = (
-                f"**{cell}**" if error == best_one else cell
-                for error, best_one in zip((given[m], refined[m]), least, strict=True)
-                for cell in [show("{error:cm}", {"error": error})]
-            )
-            found = {"case": name, "method": m, "rpe_1_m": given[m], "rpe_1_refined_m": refined[m]}
-            records.append({**found, "shown_as": " / ".join(cells)})
-    table = Table(
-        [Column("sequence, voxel", "{case}")],
-        across="method",
-        cell="{shown_as}",
-        order=[*present([j for j in best if j.voxel != CHOSEN], (*VARIANTS, *OURS)), *own.values()],
-        then=[
-            (
-                "lower",
-                lambda by: " / ".join(
-                    show("{below:%}", {"below": below({m: r[key] for m, r in by.items()})})
-                    for key in ("rpe_1_m", "rpe_1_refined_m")
-                ),
-            )
-        ],
-    )
-    notes = [
-        "RPE from scan to scan in centimeters, against the given poses / against refined ones",
-        "the given poses (GPS and inertial) have errors: about 3 cm sideways per scan for KITTI, a lower bound for all methods. "
-        "The refined ones come from small_gicp's GICP on the full scans, starting from the given ones; they may favor GICP",
-        SETTINGS_NOTE.format(drives="sequence") + "; chosen again against the refined poses",
-        f"lower: {SCAN} against the best of small_gicp's four; {', '.join(own.values())}: on a map, from raw scans",
-    ]
-    summary = {"grid": [judged.flat() for judged in real]}
-    return Report("odometry_real", "Odometry on real sequences", records, table, notes, summary)
-
-
-def _of_case(best: Sequence[Judged], name: str, own: Mapping[str, str]) -> dict[str, Judged]:
-    """Results by method; methods that choose their voxels are renamed by `own`."""
-    here = {method: judged for method, (judged,) in by_case(best)[name].items()}
-    drive = next(iter(here.values())).drive
-    return here | {own[j.method]: j for j in best if j.voxel == CHOSEN and j.drive == drive}
 
 
 def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -239,7 +137,6 @@ def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list
                 "tuned": f"{tuned.method}, {tuned.setting}",
                 "tuned_m": tuned.rpe[1].meters,
                 "tuned_percent": 100.0 * (mine / tuned.rpe[1].meters - 1.0),
-                "refined_percent": 100.0 * (ours.refined / min(j.refined for j in grid) - 1.0),
             }
         )
     return sorted(compared, key=lambda c: -c["percent"])
@@ -252,7 +149,7 @@ def below(by_method: Mapping[str, float]) -> float:
 
 
 def by_case(best: Iterable[Judged]) -> dict[str, dict[str, list[Judged]]]:
-    """Group by sensor (or real sequence) and voxel size, then by method."""
+    """Group by sensor and voxel size, then by method."""
     found: dict[str, dict[str, list[Judged]]] = {}
     for judged in best:
         if judged.voxel != CHOSEN:

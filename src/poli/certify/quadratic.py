@@ -1,6 +1,6 @@
 """The cost as a quadratic form: sum d' W d = x' Q x with x = [h; vec(R); t], d = q - (R p + t) and h = 1.
 
-Each match contributes B' W B with B = [q, -(p' (x) I), -I]. The paper prints Q with the signs of d = q - R p + t; see the tests.
+Each match contributes B' W B with B = [q, -(p' (x) I), -I]. The paper prints Q with the signs of d = q - R p + t.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
+from poli.certify.small import dot, eigh, matmul, matvec
 from poli.kernel import kernel
-from poli.se3 import hat
+from poli.se3 import hat, inverse, log, right_jacobian_inverse, so3_log
 from poli.threads import run_chunks
 
 _BLOCK = 2048  # matches per partial sum: fixed, so sums do not depend on the number of threads
@@ -31,6 +31,7 @@ class Frame:
     size: float
 
     def pose(self, R: np.ndarray, t: np.ndarray) -> np.ndarray:  # (3, 3), (3,) -> (4, 4)
+        """Return the pose in the caller's coordinates."""
         T = np.eye(4)
         T[:3, :3] = R
         T[:3, 3] = self.target - R @ self.source + self.size * t
@@ -43,9 +44,6 @@ class Frame:
         M[3:, :3] = -hat(self.source) / self.size
         M[3:, 3:] = np.eye(3) / self.size
         return M
-
-
-PLAIN = Frame(np.zeros(3), np.zeros(3), 1.0)
 
 
 def quadratic_form(
@@ -168,11 +166,11 @@ def _assemble(sums):
 def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
     """Return M, the cost minimized over the translation t as a form in y = [1; vec R] (the Schur complement of Q), and the map
     y -> t that attains it. `values` and `vectors` are the eigensystem of the block of t."""
-    coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
+    coordinates = matmul(vectors.T, Q[10:, :10].copy())
     for i in range(3):
         coordinates[i] /= -values[i]
     to_translation = matmul(vectors, coordinates)
-    M = Q[:10, :10] + transposed_matmul(Q[10:, :10].copy(), to_translation)
+    M = Q[:10, :10] + matmul(Q[10:, :10].copy().T, to_translation)
     return 0.5 * (M + M.T), to_translation
 
 
@@ -210,7 +208,7 @@ def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
     """
     D = tangent_map(x)
     pull = matvec(Q, x)
-    gauss_newton = transposed_matmul(D, matmul(Q, D))
+    gauss_newton = matmul(D.T, matmul(Q, D))
     hessian = gauss_newton.copy()
     for i in range(3):
         for j in range(3):  # A = R' G with G the gradient by R
@@ -220,4 +218,114 @@ def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
             if i == j:
                 for k in range(3):
                     hessian[k, k] -= a
-    return transposed_matvec(D, pull), gauss_newton, hessian
+    return matvec(D.T, pull), gauss_newton, hessian
+
+
+# --- A measured pose as a quadratic form, which can be added to the certified problem: equation 13, which the paper relaxed away.
+#
+# The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is not polynomial in T. The chordal form replaces it by
+# one that agrees to second order at T~ and has its minimum over all poses there, for any positive definite Gamma. With
+# Gamma^-1 = [[A, B], [B', C]] in blocks of rotation and translation, K = tr(A) I / 2 - A, s = -vee(R~'R) and u = R~'(t~ - t):
+#
+#     2 tr(K (I - R~'R)) + 2 s' B u + u' C u.
+#
+# For a rotation by theta about a unit axis e the rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e. Minimized over
+# u, the form is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
+# |R - R~|^2 / (2 s_r^2) + |t - t~|^2 / s_t^2.
+
+
+def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
+    """Return Q of the prior in the coordinates of `frame`; `information` is Gamma^-1, rotation first."""
+    R, t = T_prior[:3, :3], T_prior[:3, 3]
+    A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
+    K = 0.5 * np.trace(A) * np.eye(3) - A
+    sine = np.zeros((3, 13))  # s, linear in vec(R)
+    sine[:, 1:10] = -0.5 * tangent_map(lifted(R))[1:].T  # vee(M)_i = <hat(e_i), M> / 2
+    shift = np.zeros((3, 13))  # u, linear in h, vec(R) and t'; offsets are subtracted first, so a far target costs no precision
+    shift[:, 0] = R.T @ (t - frame.target)
+    shift[:, 1:10] = np.kron(frame.source, R.T)
+    shift[:, 10:] = -frame.size * R.T
+    cross = sine.T @ B @ shift
+    Q = cross + cross.T + shift.T @ C @ shift
+    Q[0, 0] += 2.0 * np.trace(K)
+    pull = -(R @ K).T.reshape(9)
+    Q[0, 1:10] += pull
+    Q[1:10, 0] += pull
+    return Q
+
+
+def chordal_cost(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> float:
+    """Return the chordal cost of a pose from angle and axis, without cancellation."""
+    A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
+    omega = so3_log(T_prior[:3, :3].T @ T[:3, :3])
+    angle = float(np.linalg.norm(omega))
+    half = np.sin(0.5 * angle) / (0.5 * angle) if angle > 0 else 1.0
+    sine = -omega * (np.sin(angle) / angle if angle > 0 else 1.0)
+    shift = T_prior[:3, :3].T @ (T_prior[:3, 3] - T[:3, 3])
+    return float(half**2 * (omega @ A @ omega) + 2.0 * (sine @ B @ shift) + shift @ C @ shift)
+
+
+def prior_gauss_newton(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # -> (6, 6)
+    """Return J' Gamma^-1 J with J the derivative of xi = Log(T^-1 T~) by a right perturbation of T: the prior's share of H."""
+    J = -right_jacobian_inverse(-log(inverse(T) @ T_prior))  # Log(Exp(-d) Exp(xi)) = xi - J_l^-1(xi) d, J_l(xi) = J_r(-xi)
+    return J.T @ information @ J
+
+
+# --- The rotation constraints as quadratic forms y' A y = 0 on y = [h; vec(R)] with h = 1 (supplement SB).
+#
+# The paper lists 24 such forms of rank 17. These are 21 forms of rank 20: orthonormal columns, orthonormal rows, and each column
+# equal to the cross product of the other two. The one that depends on the others (traces of R'R and RR' are equal) is omitted.
+
+
+SIZE = 10  # h and the nine entries of R, column by column
+
+
+def _entry(row: int, column: int) -> int:
+    return 1 + 3 * column + row
+
+
+def _form(products: list[tuple[int, int, float]]) -> np.ndarray:
+    """Return the symmetric A with y' A y = sum of value * y_i * y_j."""
+    A = np.zeros((SIZE, SIZE))
+    for i, j, value in products:
+        A[i, j] += 0.5 * value
+        A[j, i] += 0.5 * value
+    return A
+
+
+def _rotation_forms() -> list[np.ndarray]:
+    forms = []
+    for i in range(3):
+        for j in range(i, 3):
+            unit = [(0, 0, -1.0)] if i == j else []
+            forms.append(_form([(_entry(r, i), _entry(r, j), 1.0) for r in range(3)] + unit))  # columns: R'R = h^2 I
+            if (i, j) != (2, 2):
+                forms.append(_form([(_entry(i, c), _entry(j, c), 1.0) for c in range(3)] + unit))  # rows: RR' = h^2 I
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        for r in range(3):  # handedness: r_j x r_k = h r_i
+            s, t = (r + 1) % 3, (r + 2) % 3
+            forms.append(_form([(_entry(s, j), _entry(t, k), 1.0), (_entry(t, j), _entry(s, k), -1.0), (0, _entry(r, i), -1.0)]))
+    return forms
+
+
+FORMS = np.stack([_form([(0, 0, 1.0)]), *_rotation_forms()])  # (21, 10, 10): A_0 (h^2 = 1), then A_l with y' A_l y = 0
+COUNT = len(FORMS)
+_DIAGONALS = np.einsum("lii->li", FORMS)[:, 1:]
+# The forms that constrain a column to unit length: they add up to diag(-3, 1, ..., 1).
+COLUMN_LENGTHS = np.array([(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)])
+# The forms have few entries: which form, row and column, and the value, of the lower triangles alone. Each array of its own, since
+# numba keeps no code that refers to a view.
+FORM, ROW, COLUMN = (indices.copy() for indices in np.nonzero(np.tril(FORMS)))
+VALUE = FORMS[FORM, ROW, COLUMN]
+
+
+@kernel
+def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
+    """Return the certificate matrix S = M - sum_l lambda_l A_l."""
+    S = M.copy()
+    for e in range(len(FORM)):
+        i, j = ROW[e], COLUMN[e]
+        S[i, j] -= multipliers[FORM[e]] * VALUE[e]
+        S[j, i] = S[i, j]
+    return S

@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method for the semidefinite program of `relaxation`:
+"""A primal-dual interior-point method for the semidefinite relaxation of `rotation`:
 
     min <M, X>    such that  <A_0, X> = 1,  <A_l, X> = 0,  X positive semidefinite                     (primal)
     max lambda_0  such that  S = M - sum_l lambda_l A_l  positive semidefinite                         (dual)
@@ -26,8 +26,8 @@ X is kept as a factor L, X = L L', and the next L is G chol(D + step x): it cann
 
 import numpy as np
 
-from poli.certify.constraints import COLUMN_LENGTHS, COUNT, FORMS, SIZE
-from poli.certify.small import dot, eigh, matmul, transposed_matmul
+from poli.certify.quadratic import COLUMN, COLUMN_LENGTHS, COUNT, FORM, ROW, SIZE, VALUE, certificate_matrix
+from poli.certify.small import dot, eigh, matmul
 from poli.kernel import kernel
 
 _START = 2.0  # mu at the start. M has size one, so S is positive definite from 1/3 on
@@ -37,10 +37,6 @@ _SHORT = 1e-3  # a step that gets no farther is rounding's
 _BACK = 0.98  # of the way to where X or S would be singular
 _ENTRIES = SIZE * (SIZE + 1) // 2
 _ROOT_2 = np.sqrt(2.0)  # entries off the diagonal count twice in an inner product
-# The forms have few entries: which form, row and column, and the value, of the lower triangles alone. Each array of its own, since
-# numba keeps no code that refers to a view.
-_FORM, _ROW, _COLUMN = (indices.copy() for indices in np.nonzero(np.tril(FORMS)))
-_VALUE = FORMS[_FORM, _ROW, _COLUMN]
 
 
 @kernel
@@ -51,24 +47,25 @@ def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
     best, best_multipliers, least, steps = L, multipliers, np.inf, 0
     for _ in range(_STEPS):
         # 1. Where we are: the eigenvalues D^2 of X S are those of L' S L.
-        squares, U = eigh(transposed_matmul(L, matmul(_dual_matrix(M, multipliers), L)))
-        mu = _sum(squares) / SIZE
+        squares, U = eigh(matmul(L.T, matmul(certificate_matrix(M, multipliers), L)))
+        mu = squares.sum() / SIZE
         if not (squares[0] > 0.0 and mu < least):  # as far as float64 goes
             break
         best, best_multipliers, least = L, multipliers, mu
         if mu < _FINISHED:
             break
         # 2. The scaling, the scaled forms and their QR decomposition.
-        D, G = _scaling(L, squares, U)
+        D = np.sqrt(squares)
+        G = matmul(L, U) / np.sqrt(D)
         reflections = _scaled_forms(G)
-        R, order = _triangularise(reflections)
-        lacking = _lacking(L)
+        R, order = _triangularize(reflections)
+        lacking = _infeasibility(L)
         # 3. The step to mu = 0 tells how far the path is straight; the step that counts aims as low as that allows.
-        x, s, _ = _direction(_aim(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
-        ahead = _mean_product(D, x, s, _reach(D, x), _reach(D, s))
+        x, s, _ = _direction(_target(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
+        ahead = ((np.diag(D) + _step_length(D, x) * x) * (np.diag(D) + _step_length(D, s) * s)).sum() / SIZE  # mu after this step
         target = mu * min(max(ahead / mu, 0.0), 1.0) ** 3
-        x, s, change = _direction(_aim(D, target, matmul(x, s)), reflections, R, order, lacking)
-        reach_x, reach_s = _reach(D, x), _reach(D, s)
+        x, s, change = _direction(_target(D, target, matmul(x, s)), reflections, R, order, lacking)
+        reach_x, reach_s = _step_length(D, x), _step_length(D, s)
         if not min(reach_x, reach_s) > _SHORT:
             break
         L, multipliers = _primal_factor(G, D, x, reach_x), multipliers + reach_s * change
@@ -89,55 +86,35 @@ def _start():
 
 
 @kernel
-def _dual_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
-    S = M.copy()
-    for e in range(len(_FORM)):
-        i, j = _ROW[e], _COLUMN[e]
-        S[i, j] -= multipliers[_FORM[e]] * _VALUE[e]
-        S[j, i] = S[i, j]
-    return S
-
-
-@kernel
-def _scaling(L, squares, U):  # (10, 10), (10,), (10, 10) -> (10,), (10, 10)
-    """D and G = L U D^-1/2."""
-    D, G = np.sqrt(squares), matmul(L, U)
-    for i in range(SIZE):
-        for j in range(SIZE):
-            G[i, j] /= np.sqrt(D[j])
-    return D, G
-
-
-@kernel
 def _scaled_forms(G):  # (10, 10) -> (21, 55)
     """G' A_l G, as vectors."""
     out = np.zeros((COUNT, _ENTRIES))
-    for e in range(len(_FORM)):
-        row, column = G[_ROW[e]], G[_COLUMN[e]]
-        value = _VALUE[e] if _ROW[e] == _COLUMN[e] else 2.0 * _VALUE[e]
+    for e in range(len(FORM)):
+        row, column = G[ROW[e]], G[COLUMN[e]]
+        value = VALUE[e] if ROW[e] == COLUMN[e] else 2.0 * VALUE[e]
         at = 0
         for i in range(SIZE):
             for j in range(i):
-                out[_FORM[e], at] += _ROOT_2 * 0.5 * value * (row[i] * column[j] + row[j] * column[i])
+                out[FORM[e], at] += _ROOT_2 * 0.5 * value * (row[i] * column[j] + row[j] * column[i])
                 at += 1
-            out[_FORM[e], at] += value * row[i] * column[i]
+            out[FORM[e], at] += value * row[i] * column[i]
             at += 1
     return out
 
 
 @kernel
-def _lacking(L):  # (10, 10) -> (21,)
+def _infeasibility(L):  # (10, 10) -> (21,)
     """What X = L L' lacks of its constraints."""
     out = np.zeros(COUNT)
     out[0] = 1.0
-    for e in range(len(_FORM)):
-        value = _VALUE[e] if _ROW[e] == _COLUMN[e] else 2.0 * _VALUE[e]
-        out[_FORM[e]] -= value * dot(L[_ROW[e]], L[_COLUMN[e]])
+    for e in range(len(FORM)):
+        value = VALUE[e] if ROW[e] == COLUMN[e] else 2.0 * VALUE[e]
+        out[FORM[e]] -= value * dot(L[ROW[e]], L[COLUMN[e]])
     return out
 
 
 @kernel
-def _aim(D, mu, bend):  # (10,), (10, 10) -> (10, 10)
+def _target(D, mu, bend):  # (10,), (10, 10) -> (10, 10)
     """T for C = bend + bend'."""
     T = np.empty((SIZE, SIZE))
     for i in range(SIZE):
@@ -177,17 +154,6 @@ def _direction(T, reflections, R, order, lacking):  # (10, 10), (21, 55), (21, 2
 
 
 @kernel
-def _mean_product(D, x, s, reach_x, reach_s):
-    """mu after these shares of the steps."""
-    total = 0.0
-    for i in range(SIZE):
-        for j in range(SIZE):
-            here = D[i] if i == j else 0.0
-            total += (here + reach_x * x[i, j]) * (here + reach_s * s[i, j])
-    return total / SIZE
-
-
-@kernel
 def _primal_factor(G, D, x, reach):
     """The L of X after the step: G chol(D + reach x)."""
     C = np.zeros((SIZE, SIZE))
@@ -199,7 +165,7 @@ def _primal_factor(G, D, x, reach):
 
 
 @kernel
-def _triangularise(rows):  # (21, 55) -> (21, 21), (21,)
+def _triangularize(rows):  # (21, 55) -> (21, 21), (21,)
     """Householder's QR decomposition of the transpose, the longest column first: R, and which column came when. The reflections
     take the place of `rows`: unit vectors, row k from entry k on."""
     R, order = np.zeros((COUNT, COUNT)), np.arange(COUNT)
@@ -236,13 +202,9 @@ def _reflect(v, x, k):  # (55,), (55,)
 
 
 @kernel
-def _reach(D, step):
+def _step_length(D, step):
     """How much of the step leaves diag(D) + step positive definite with some room; one at the most."""
-    relative = np.empty((SIZE, SIZE))
-    for i in range(SIZE):
-        for j in range(SIZE):
-            relative[i, j] = step[i, j] / np.sqrt(D[i] * D[j])
-    lowest = eigh(relative)[0][0]
+    lowest = eigh(step / np.sqrt(np.outer(D, D)))[0][0]
     return min(1.0, -_BACK / lowest) if lowest < 0.0 else 1.0
 
 
@@ -269,11 +231,3 @@ def _smat(vector):  # (55,) -> (10, 10)
         out[i, i] = vector[at]
         at += 1
     return out
-
-
-@kernel
-def _sum(x):
-    total = 0.0
-    for value in x:
-        total += value
-    return total

@@ -9,6 +9,7 @@ _SWEEPS = 30  # six to eight are enough for a 10 x 10 matrix; the limit ends the
 
 @kernel
 def matmul(A, B):  # (n, k), (k, m) -> (n, m)
+    """A B."""
     out = np.zeros((A.shape[0], B.shape[1]))
     for i in range(A.shape[0]):
         for k in range(A.shape[1]):
@@ -18,18 +19,8 @@ def matmul(A, B):  # (n, k), (k, m) -> (n, m)
 
 
 @kernel
-def transposed_matmul(A, B):  # (k, n), (k, m) -> (n, m)
-    """A' B."""
-    out = np.zeros((A.shape[1], B.shape[1]))
-    for k in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            for j in range(B.shape[1]):
-                out[i, j] += A[k, i] * B[k, j]
-    return out
-
-
-@kernel
 def matvec(A, x):  # (n, m), (m,) -> (n,)
+    """A x."""
     out = np.zeros(A.shape[0])
     for i in range(A.shape[0]):
         for j in range(A.shape[1]):
@@ -38,17 +29,8 @@ def matvec(A, x):  # (n, m), (m,) -> (n,)
 
 
 @kernel
-def transposed_matvec(A, x):  # (m, n), (m,) -> (n,)
-    """A' x."""
-    out = np.zeros(A.shape[1])
-    for j in range(A.shape[0]):
-        for i in range(A.shape[1]):
-            out[i] += A[j, i] * x[j]
-    return out
-
-
-@kernel
 def dot(x, y):  # (n,), (n,)
+    """x' y."""
     out = 0.0
     for i in range(len(x)):
         out += x[i] * y[i]

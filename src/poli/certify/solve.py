@@ -8,15 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.certify import checks
-from poli.certify.determinacy import error_of, least_curvature, low_minima, tie, weakest_turn
-from poli.certify.newton import cost, polish
-from poli.certify.prior import chordal_cost, chordal_form, prior_gauss_newton
-from poli.certify.proof import guess_and_prove, prove
-from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form, residual_cost
-from poli.certify.relaxation import round_to_rotation, solve_relaxation
+from poli.certify.checks import error_of, least_curvature, low_minima, tie, weakest_turn
+from poli.certify.quadratic import (
+    FORMS,
+    Frame,
+    chordal_cost,
+    chordal_form,
+    derivatives,
+    eliminate_translation,
+    lifted,
+    prior_gauss_newton,
+    quadratic_form,
+    residual_cost,
+)
+from poli.certify.rotation import cost, guess, polish, prove, round_to_rotation
+from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh, matvec
 from poli.errors import InputError
-from poli.kernel import kernel
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: smaller costs are zero up to rounding, and the gap is measured against this
@@ -62,6 +70,7 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
+        """True if the pose is proven to be the only optimum."""
         return self.optimal and self.unique
 
 
@@ -92,10 +101,11 @@ class CertifiedPose:
         than the linearized problem predicts.
         """
         tangent = self.frame.tangent()
-        return tangent.T @ borne_out(self.gauss_newton, self.hessian) @ tangent
+        return tangent.T @ _confirmed(self.gauss_newton, self.hessian) @ tangent
 
     @property
     def gap(self) -> float:
+        """The gap of the certificate, relative to the cost."""
         return self.certificate.relative_gap
 
 
@@ -138,7 +148,9 @@ def solve(
         fit = residual_cost(matches.source, matches.target, matches.information, frame, R, t)
         return fit if anchor is None else fit + chordal_cost(frame.pose(R, t), *anchor)
 
-    R, certificate = _guess(M, error)
+    R = guess(M, error)
+    # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one nonzero eigenvalue.
+    certificate = _certificate(M, R, np.zeros(len(FORMS)), np.inf, error)
     rivals = R[None]
     if not (shortcut and certificate.certified):
         R, rivals, certificate = _relax(M, R, error, total)
@@ -150,18 +162,14 @@ def solve(
         checks.no_rival(R, [rival for rival in rivals if total(rival) <= limit])
 
     # 4. Express the pose in the caller's frame, and compute how well the data determine it.
-    t, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
-    T = frame.pose(R, t)
+    y = lifted(R)
+    t = matvec(to_translation, y)
+    x, T = np.concatenate([y, t]), frame.pose(R, t)
+    gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]  # of the matches alone, and of everything
     if anchor is not None:
         back = np.linalg.inv(frame.tangent())
         gauss_newton += back.T @ prior_gauss_newton(T, *anchor) @ back
     return CertifiedPose(T, best, certificate, frame, gauss_newton, hessian)
-
-
-def _guess(M: np.ndarray, error: float) -> tuple[np.ndarray, Certificate]:  # (10, 10)
-    R, attained, gap, lowest, second = guess_and_prove(M, error)
-    # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one nonzero eigenvalue.
-    return R, Certificate(np.inf, gap / max(attained, _SMALLEST_COST), lowest, second, least_curvature(attained, error))
 
 
 def _relax(
@@ -172,7 +180,7 @@ def _relax(
 ) -> tuple[np.ndarray, np.ndarray, Certificate]:  # (3, 3), (K, 3, 3)
     """Solve the semidefinite relaxation, round and polish. If that proves nothing, return the best result of a wider search and
     all results that are about as good."""
-    X, multipliers = solve_relaxation(M)
+    X, multipliers, _, _ = interior_point(M)
     R, ratio = round_to_rotation(X)
     certificate = _certificate(M, R := polish(M, R, error), multipliers, ratio, error)
     if certificate.optimal and not certificate.unique:
@@ -180,7 +188,7 @@ def _relax(
         # M, reduced by it there, has the same bound.
         y = lifted(R)
         away = np.eye(len(y)) - np.outer(y, y) / (y @ y)
-        _, reaching = solve_relaxation(M - _MARGIN * certificate.least_eigenvalue * away)
+        reaching = interior_point(M - _MARGIN * certificate.least_eigenvalue * away)[1]
         stricter = _certificate(M, R, reaching, ratio, error)
         certificate = max(certificate, stricter, key=lambda either: either.certified)
     if certificate.certified:
@@ -196,7 +204,7 @@ def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: f
     return Certificate(ratio, gap / max(attained, _SMALLEST_COST), lowest, second, least_curvature(attained, error))
 
 
-def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
+def _confirmed(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
     """Return the information G of the linearized problem, reduced where the exact Hessian H has less than half of it. Its rank
     never exceeds that of G or H, up to rounding."""
     scale = np.sqrt(np.maximum(np.diag(gauss_newton), _TINY))  # rotation and translation have different units
@@ -208,14 +216,3 @@ def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (
     shares = np.clip(2.0 * np.where(shares > _RANK, shares, 0.0), 0.0, 1.0)
     factor = scale[:, None] * (root @ axes) * shares
     return factor @ factor.T
-
-
-@kernel
-def _describe(Q, Q_matches, R, to_translation):
-    """Return the translation, the Gauss-Newton matrix of the matches alone, and the exact Hessian of everything."""
-    x = np.empty(13)
-    x[:10] = lifted(R)
-    t = matvec(to_translation, x[:10])
-    x[10:] = t
-    gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]
-    return t, gauss_newton, hessian

@@ -1,56 +1,40 @@
-"""The command line: one file per command. Heavy modules are imported inside the commands to keep `poli --help` fast."""
+"""The command line. Heavy modules are imported inside the commands to keep `poli --help` fast."""
 
 import io
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from poli.cli.adapt import adapt
-from poli.cli.calibrate import calibrate
-from poli.cli.commands import Commands
+from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
-from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.exit_codes import EXIT_CODES, explain
-from poli.cli.export import export
-from poli.cli.models import models
-from poli.cli.node import node
+from poli.cli.installed import export, models, print_version, warmup
+from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
-from poli.cli.simulate import simulate
-from poli.cli.train import train
+from poli.cli.simulate import demo, simulate
+from poli.cli.train import adapt, calibrate, train
 from poli.cli.view import view
-from poli.printable import printable
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
-app.command()(adapt)
-app.command()(calibrate)
-app.command()(convert)
-app.command()(demo)
-app.command()(densify)
-app.command()(estimate)
-app.command()(export)
-app.command()(models)
-app.add_typer(node)
-app.command()(odometry)
-app.command()(register)
-app.command()(simulate)
-app.command()(train)
-app.command()(view)
+_VERBS: tuple[Callable[..., Any], ...] = (
+    adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
+)  # fmt: skip
+for _verb in _VERBS:
+    app.command()(_verb)
+app.add_typer(node_app)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from poli.cli.version import print_version
-
         print_version()
         raise typer.Exit
 
@@ -86,22 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(words: list[str], debug: bool) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _whole if debug else _one_line
+            if not debug:
+                warnings.showwarning = _one_line
             return app(args=words, prog_name="poli", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback
 
-            sys.stderr.write(printable("".join(traceback.format_exception(error)), lines=True))
-        line, code = explain(error)
-        if line:
-            say(f"poli: {line}", error=True)
+            traceback.print_exception(error)
+        text, code = explain(error)
+        if text:
+            say(f"poli: {' '.join(text.split())}", error=True)
         return code
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> None:
     say(f"poli: warning: {' '.join(str(message).split())}", warning=True, to_stderr=True)
-
-
-def _whole(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
-    sys.stderr.write(printable(warnings.formatwarning(message, category, filename, lineno), lines=True))

@@ -1,47 +1,27 @@
 """`poli convert`: write a scan file in another format."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.exit_codes import spelled
+from poli.cli import inputs as files
 from poli.cli.output import busy, say
-from poli.cli.scan_files import (
-    SCAN_FILES,
-    OutOption,
-    ScanFormat,
-    check_place,
-    counted,
-    format_names,
-    is_pipe,
-    one_output,
-    output_file,
-    read_scan,
-)
+from poli.errors import FormatError, WriteError
 
 if TYPE_CHECKING:
     from poli.scan import Scan
-
-_FOUR_BYTES = ("kitti", "nuscenes")  # formats of 4-byte floats
+_TO = "Output format if OUT's name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las; default for -: pcd."
 
 
 def convert(
-    scan: Annotated[Path, typer.Argument(metavar="IN", help=SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output file; -: standard output.")] = None,
-    out_option: OutOption = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Output format if OUT's name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las; default for -: pcd.",
-            autocompletion=format_names,
-        ),
-    ] = None,
+    scan: Annotated[Path, typer.Argument(metavar="IN", help=files.SCAN_FILES)],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output file; -: standard output.")],
+    to: Annotated[str | None, typer.Option(help=_TO, autocompletion=files.format_names)] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Drop fields that the output format cannot store.")] = False,
-    center: Annotated[
-        bool, typer.Option("--center", help="Map coordinates: write 4-byte floats relative to an offset, which is printed.")
-    ] = False,
-    format: ScanFormat = None,
+    center: Annotated[bool, typer.Option("--center", help="Map coordinates: 4-byte floats relative to a printed offset.")] = False,
+    format: files.ScanFormat = None,
 ) -> dict[str, Any]:
     """Write a scan in another format, with all its fields.
 
@@ -59,56 +39,37 @@ def convert(
     poli convert tile.laz tile.pcd --center
     cat scan.laz | poli convert - - --to npz > scan.npz
     """
-    from dataclasses import replace
-
     import numpy as np
 
-    from poli.cli.map_coordinates import map_offset, say_offset, without_offset
-    from poli.data import write
-    from poli.data.formats import FORMATS, check_ending
-    from poli.data.formats import output_format as format_of_output
+    from poli.io.formats import FORMATS, check_ending, output_format, write
 
-    out = one_output(out, out_option)
-    if is_pipe(out):
+    if files.is_pipe(out):
         to = to or "pcd"
-    check_place(out, scan)
+    files.check_place(out, scan)
     ending = next((known.endings[0] for known in FORMATS if known.name == to), "")
-    with output_file(out, ending) as path:
-        with spelled(format="--to"):
-            check_ending(path, to)
+    with files.output_file(out, ending) as path:
+        check_ending(path, to)
         with busy(f"reading {scan}"):
-            points = read_scan(scan, format)
-        offset = map_offset(points)
-        if offset is not None and (center or format_of_output(path, to) in _FOUR_BYTES):
-            say_offset(scan, points, offset, "OUT is relative to {offset}")
-            points = without_offset(points, offset)
+            points = files.read_scan(scan, format)
+        center = center or output_format(path, to) in ("kitti", "nuscenes")
+        keeps = "OUT keeps them as 8-byte floats; --center writes 4-byte floats relative to {offset}"
+        points, offset = files.centered(scan, points, "OUT is relative to {offset}" if center else keeps, center)
+        if offset is not None:
             points = replace(points, points=points.points.astype(np.float32))
-        else:
-            say_offset(scan, points, offset, "OUT keeps them as 8-byte floats; --center writes 4-byte floats relative to {offset}")
-            points = without_offset(points, None if offset is None else np.zeros(3))
-            offset = None
         with busy(f"writing {out}"):
             kept = _holdable(points, path.name, to) if drop else points
-            with spelled(**{"scan.keep(...)": "--drop"}):
-                write(kept, path, to)
+            write(kept, path, to)
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
-    say(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
-    return {
-        "out": out,
-        "points": len(kept),
-        "fields": list(kept.fields),
-        "left_out": left_out,
-        "dropped": points.dropped,
-        "offset": offset,
-    }
+    say(f"{out}: {files.counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
+    told = {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out}
+    return {**told, "dropped": points.dropped, "offset": offset}
 
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
     """The scan with only the fields the output can store. Each field is tried, since this depends on its values."""
-    from poli.data import write
-    from poli.errors import FormatError, WriteError
-    from poli.files.temporary import temporary_folder
+    from poli.io.atomic import temporary_folder
+    from poli.io.formats import write
 
     held = []
     with temporary_folder() as folder:

@@ -1,74 +1,36 @@
 """`poli estimate`: write the ellipsoids of a scan."""
 
-import math
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli.data_options import CalibrationFile, load_calibration
-from poli.cli.model_options import ModelName
+from poli.cli import inputs as files
+from poli.cli.commands import Only
 from poli.cli.output import busy, say
-from poli.cli.scan_files import (
-    SCAN_FILES,
-    OutOption,
-    ScanFormat,
-    check_count,
-    check_place,
-    counted,
-    is_pipe,
-    naming,
-    one_output,
-    output_file,
-    read_scan,
-)
+from poli.configs import EstimateConfig
+from poli.errors import FormatError, InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from poli.ellipsoids import Ellipsoids
-    from poli.estimation.motion import Motion
     from poli.scan import Scan
 
-
-class Regularize(StrEnum):
-    none = "none"
-    plane = "plane"
-
-
-class Output(StrEnum):
-    auto = "auto"
-    ply = "ply"
-    splat = "splat"
-    npz = "npz"
+_OPTIONS = Only("model", "voxel", "merged", "k", "radius", "motion", "floor", "calibration")
 
 
 def estimate(
-    scan: Annotated[Path, typer.Argument(metavar="SCAN", help=SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output .npz or .ply file; -: standard output.")] = None,
-    out_option: OutOption = None,
-    model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Downsample first: voxel size in meters; 0: use every point.")] = 0.0,
-    merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin (a map).")] = False,
-    k: Annotated[int | None, typer.Option(help="PCA: neighbors per point, including itself; default: 24.")] = None,
-    radius: Annotated[float | None, typer.Option(help="PCA: use all neighbors within this radius in meters instead of k.")] = None,
-    motion: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METERS|POSE",
-            help="Sizes for scans taken this many meters apart (0: the same place again), or a file with the pose of the other "
-            "scan in the frame of this one, as `poli register OTHER SCAN` prints it; default: unknown.",
-        ),
-    ] = None,
-    regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
-    floor: Annotated[float, typer.Option(help="Thicken each ellipsoid by this many meters.")] = 0.0,
-    device: Annotated[
-        str | None, typer.Option(help="Networks: run on this torch device, such as cuda; default: CPU, without torch.")
-    ] = None,
-    output: Annotated[Output, typer.Option(help="Output format; auto: from the ending of OUT, npz for -.")] = Output.auto,
-    calibration: CalibrationFile = None,
-    format: ScanFormat = None,
+    scan: Annotated[Path, typer.Argument(metavar="SCAN", help=files.SCAN_FILES)],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output .npz or .ply file; -: standard output.")],
+    config: Annotated[EstimateConfig, _OPTIONS],
+    regularize: Annotated[Literal["none", "plane"], typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = "none",
+    device: Annotated[str | None, typer.Option(help="Networks: torch device, such as cuda; default: CPU, without torch.")] = None,
+    output: Annotated[
+        Literal["auto", "ply", "splat", "npz"], typer.Option(help="Output format; auto: by the name of OUT.")
+    ] = "auto",
+    format: files.ScanFormat = None,
 ) -> dict[str, Any]:
     """Estimate an ellipsoid for each point of a scan, with a trained network or principal component analysis (PCA).
 
@@ -79,102 +41,45 @@ def estimate(
     Examples:
     poli estimate scan.pcd field.npz
     poli estimate scan.bin splats.ply --voxel 0.5 --output splat
-    poli estimate part.ply field.npz --model objects
     poli estimate scan.bin field.npz --model pca --radius 0.5
-    poli estimate scan.bin field.npz --motion 1.2
-    poli estimate scan.bin field.npz --voxel 0.5 --motion pose.txt
     poli estimate scan.bin field.npz --device cuda
-    cat scan.pcd | poli estimate - -o field.npz
+    cat scan.pcd | poli estimate - field.npz
     """
-    from poli.cli.map_coordinates import above, map_offset, say_offset, with_offset, without_offset
-    from poli.errors import FormatError, InputError
-
-    out = one_output(out, out_option)
-    ending = ".npz" if is_pipe(out) and output in (Output.auto, Output.npz) else ".ply" if is_pipe(out) else out.suffix.lower()
-    kind = output.value if output is not Output.auto else ending.lstrip(".")
+    ending = ".npz" if files.is_pipe(out) and output in ("auto", "npz") else ".ply" if files.is_pipe(out) else out.suffix.lower()
+    kind = output if output != "auto" else ending.lstrip(".")
     if kind not in ("npz", "ply", "splat") or (kind == "npz") != (ending == ".npz"):
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
-    if model == "pca" and device is not None:
+    if config.model == "pca" and device is not None:
         raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
-    if model == "pca" and motion is not None:
-        raise InputError(f"--motion {motion}: PCA has no use for it; remove it, or choose a network with --model")
-    for name, value in (("k", k), ("radius", radius)):
-        if model != "pca" and value is not None:
-            raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
-    moved = _motion(motion)
-    beams = load_calibration(calibration)
-    check_place(out, scan, Path(model))
-    with output_file(out, ending) as path:
+    files.check_place(out, scan, Path(config.model))
+    with files.output_file(out, ending) as path:
         with busy(f"reading {scan}"):
             from poli.voxels import voxel_downsample
 
-            points = read_scan(scan, format)
-            offset = map_offset(points)
-            if offset is not None and not isinstance(moved, float | None):
-                raise InputError(f"--motion {motion}: {scan} is in map coordinates; give the distance in meters instead of a pose")
-            kept = (
-                "OUT is relative to {offset}"
-                if kind == "splat"
-                else "centered at {offset} for computing; OUT has the original ones"
-            )
-            say_offset(scan, points, offset, f"{kept}; taken as --merged")
-            points = without_offset(points, offset)
-            with naming(scan):
-                points = points if beams is None else beams.apply(points)
-                points = voxel_downsample(points, voxel) if voxel else points
-            if model != "pca":
-                check_count(points, scan, model)
-        with busy(f"ellipsoids of {len(points)} points"):
-            merged = merged or offset is not None
-            field = _field(points, model, merged, above(offset), k, radius, moved, regularize, floor, device)
-            field = field if kind == "splat" else with_offset(field, offset)
+            points = files.read_scan(scan, format)
+            place = "OUT is relative to {offset}" if kind == "splat" else "centered at {offset} for computing and moved back in OUT"
+            points, offset = files.centered(scan, points, f"{place}; taken as --merged")
+            with files.naming(scan):
+                points = points if config.calibration is None else config.calibration.apply(points)
+                points = voxel_downsample(points, config.voxel) if config.voxel else points
+        with busy(f"ellipsoids of {len(points)} points"), files.naming(scan):
+            field = _field(points, replace(config, merged=config.merged or offset is not None), files.above(offset), device)
+            field = field.as_planes() if regularize == "plane" else field
+            field = field if kind == "splat" or offset is None else field.transform(files.shift(offset))
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
-    say(f"{out}: {counted(len(field), 'ellipsoid')}")
-    return {
-        "out": out,
-        "ellipsoids": len(field),
-        "model": model,
-        "voxel": voxel,
-        "dropped": points.dropped,
-        "offset": offset if kind == "splat" else None,  # to add to the coordinates of OUT
-    }
+    say(f"{out}: {files.counted(len(field), 'ellipsoid')}")
+    told = {"out": out, "ellipsoids": len(field), "model": config.model, "voxel": config.voxel, "dropped": points.dropped}
+    return {**told, "offset": offset if kind == "splat" else None}  # to add to the coordinates of OUT
 
 
-def _motion(text: str | None) -> "Motion":
-    """Read --motion: a distance, or the name of a file with a pose."""
-    from poli.cli.view_pairs import read_pose
-    from poli.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        distance = float(text)
-    except ValueError:
-        return read_pose(Path(text), "--motion")
-    if not 0.0 <= distance < math.inf:
-        raise InputError(f"--motion {text}: expected a distance of at least 0 meters, or a file with a pose")
-    return distance
-
-
-def _field(
-    points: "Scan",
-    model: str,
-    merged: bool,
-    viewpoint: "np.ndarray | None",
-    k: int | None,
-    radius: float | None,
-    motion: "Motion",
-    regularize: Regularize,
-    floor: float,
-    device: str | None,
-) -> "Ellipsoids":
+def _field(points: "Scan", config: EstimateConfig, viewpoint: "np.ndarray | None", device: str | None) -> "Ellipsoids":
+    common: dict[str, Any] = {"viewpoint": viewpoint, "merged": config.merged, "motion": config.motion}
     if device is None:
         from poli.estimation import estimate as on_cpu
 
-        field = on_cpu(points, model=model, viewpoint=viewpoint, merged=merged, k=k, radius=radius, motion=motion)
+        field = on_cpu(points, config.model, k=config.k, radius=config.radius, **common)
     else:
-        from poli.learn.inference import estimate as on_device
+        from poli.train.device import estimate as on_device
 
-        field = on_device(points, model=model, viewpoint=viewpoint, merged=merged, device=device, motion=motion)
-    field = field.with_floor(floor)
-    return field.as_planes() if regularize is Regularize.plane else field
+        field = on_device(points, config.model, device=device, **common)
+    return field.with_floor(config.floor)

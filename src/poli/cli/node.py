@@ -1,44 +1,16 @@
 """`poli node`: process point clouds live, as a node of ROS 1 or ROS 2."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
-from poli.cli.commands import Commands
-from poli.cli.data_options import CalibrationFile, Deskew, DeskewMode, load_calibration
-from poli.cli.model_options import ModelName
-
-if TYPE_CHECKING:
-    from poli.data.datasets.point_times import TimeUnit as Unit
-    from poli.live import Transport
-
-_DEFAULT = "densify"  # the job of `poli node` without one, as before there were others
-
-
-class Ros(StrEnum):
-    auto = "auto"
-    one = "1"
-    two = "2"
-
-
-class TimeUnit(StrEnum):
-    s = "s"
-    ms = "ms"
-    us = "us"
-    ns = "ns"
-
-
-class OnLoss(StrEnum):
-    stop = "stop"
-    restart = "restart"
-
-
-class _Jobs(TyperGroup):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = bool(args) and not args[0].startswith("-") and ":=" not in args[0]
-        return super().parse_args(ctx, args if named or args[:1] == ["--help"] else [_DEFAULT, *args])
+from poli.beams.corrections import BeamCalibration
+from poli.cli.commands import Commands, Only
+from poli.configs import DensifyConfig, EstimateConfig, Frames, OdometryConfig
+from poli.options import option
 
 
 class _Job(TyperCommand):
@@ -50,40 +22,32 @@ class _Job(TyperCommand):
         return super().parse_args(ctx, [word for word in args[:start] if ":=" not in word])
 
 
-Source = Annotated[str, typer.Option("--in", help="Input topic (PointCloud2).")]
-WhichRos = Annotated[Ros, typer.Option(help="1: rospy, 2: rclpy; auto: by ROS_VERSION, or else what can be imported.")]
-LogEvery = Annotated[float, typer.Option(min=0.0, help="Seconds between log lines with counts, rate and latency; 0: none.")]
-NodeName = Annotated[str, typer.Option(help="Name of the node.")]
-Tilted = Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")]
+@dataclass(frozen=True)
+class NodeOptions:
+    """Options of every node."""
 
-node = Commands(
-    name="node",
-    cls=_Jobs,
-    help="Process point clouds live, as a node of ROS 1 or 2: densify (the default), estimate or odometry.",
-)
+    source: str = option("/points", "Input topic (PointCloud2).", flag="--in")
+    target: str = option("", "Output topic; of odometry, the namespace of the topics odometry, path and map.", flag="--out")
+    name: str = option("", "Name of the node.")
+    ros: Literal["auto", "1", "2"] = option("auto", "1: rospy, 2: rclpy; auto: by ROS_VERSION, or else what can be imported.")
+    log_every: float = option(10.0, "Time between log lines with counts, rate and latency; 0: none.", unit="seconds", least=0.0)
+
+    def serve(self, ctx: typer.Context, job: Any, *settings: Any) -> None:
+        """Connect to ROS and process clouds until the node is shut down."""
+        from poli.ros import connect, serve
+
+        transport = connect(self.name, self.ros, ctx.meta.get("ros", ()))
+        serve(transport, lambda: job(transport, self.source, self.target, *settings), self.source, self.log_every)
 
 
-@node.command(cls=_Job)
+node_app = Commands(name="node", help="Process point clouds live, as a node of ROS 1 or 2.")
+
+
+@node_app.command(cls=_Job)
 def densify(
     ctx: typer.Context,
-    source: Source = "/points",
-    target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_dense",
-    max_error: Annotated[
-        float, typer.Option(min=0.0, help="Accepted error of samples in meters; none where a larger one is expected.")
-    ] = 0.05,
-    per_point: Annotated[
-        int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
-    ] = None,
-    max_sigma: Annotated[
-        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations; 12 if only --per-point is given.")
-    ] = None,
-    model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
-    tilted: Tilted = False,
-    calibration: CalibrationFile = None,
-    name: NodeName = "poli_densify",
-    ros: WhichRos = Ros.auto,
-    log_every: LogEvery = 10.0,
+    node: Annotated[NodeOptions, Only(target="/points_dense", name="poli_densify")],
+    config: DensifyConfig,
 ) -> None:
     """Publish every cloud with samples of its surfaces appended, as `poli densify` adds them.
 
@@ -94,33 +58,18 @@ def densify(
 
     Examples:
     poli node densify --in /velodyne_points --out /velodyne_points_dense
-    poli node densify --per-point 3 --voxel 0.4
     ros2 param set /poli_densify max_sigma 4.0
     """
-    from poli.live import DensifyJob, serve
-    from poli.tasks.densify import DensifyConfig
+    from poli.ros import DensifyJob
 
-    config = DensifyConfig(
-        per_point=per_point, max_sigma=max_sigma, max_error=max_error, model=model, voxel=voxel, upright=not tilted,
-        calibration=load_calibration(calibration),
-    )  # fmt: skip
-    transport = _connect(ctx, name, ros)
-    serve(transport, lambda: DensifyJob(transport, source, target, config), source, log_every)
+    node.serve(ctx, DensifyJob, config)
 
 
-@node.command(cls=_Job)
+@node_app.command(cls=_Job)
 def estimate(
     ctx: typer.Context,
-    source: Source = "/points",
-    target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_estimated",
-    model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Downsample first: voxel size in meters; 0: use every point.")] = 0.2,
-    floor: Annotated[float, typer.Option(min=0.0, help="Thicken each ellipsoid by this many meters.")] = 0.0,
-    tilted: Tilted = False,
-    calibration: CalibrationFile = None,
-    name: NodeName = "poli_estimate",
-    ros: WhichRos = Ros.auto,
-    log_every: LogEvery = 10.0,
+    node: Annotated[NodeOptions, Only(target="/points_estimated", name="poli_estimate")],
+    config: Annotated[EstimateConfig, Only("model", "upright", "floor", "calibration", voxel=0.2)],
 ) -> None:
     """Publish every cloud with a normal and a covariance for each point, as further fields.
 
@@ -132,41 +81,22 @@ def estimate(
 
     Examples:
     poli node estimate --in /velodyne_points --out /velodyne_points_normals
-    poli node estimate --voxel 0
     """
-    from poli.live import EstimateConfig, EstimateJob, serve
+    from poli.ros import EstimateJob
 
-    config = EstimateConfig(model, voxel, not tilted, floor, load_calibration(calibration))
-    transport = _connect(ctx, name, ros)
-    serve(transport, lambda: EstimateJob(transport, source, target, config), source, log_every)
+    node.serve(ctx, EstimateJob, config)
 
 
-@node.command(cls=_Job)
+@node_app.command(cls=_Job)
 def odometry(
     ctx: typer.Context,
-    source: Source = "/points",
-    target: Annotated[str, typer.Option("--out", help="Namespace of the topics odometry, path and map.")] = "/poli",
-    model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
-    deskew: DeskewMode = Deskew.auto,
+    node: Annotated[NodeOptions, Only(target="/poli", name="poli_odometry")],
+    config: Annotated[OdometryConfig, Only(on_loss="restart")],
+    frames: Frames,
     time_unit: Annotated[
-        TimeUnit | None, typer.Option(help="Unit of the points' times; default: guessed, if that is safe.")
+        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Of the points' times; default: guessed.")
     ] = None,
-    min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
-    max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
-    radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
-    on_loss: Annotated[
-        OnLoss, typer.Option(help="If a scan cannot be localized: end the node, or start a new map.")
-    ] = OnLoss.restart,
-    map_frame: Annotated[str, typer.Option(help="Name of the world frame: the sensor's frame at the first cloud.")] = "odom",
-    sensor_frame: Annotated[str, typer.Option(help="Name of the sensor's frame; default: that of the clouds.")] = "",
-    tf: Annotated[bool, typer.Option("--tf/--no-tf", help="Publish the transform from the world to the sensor on /tf.")] = True,
-    map_every: Annotated[float, typer.Option(min=0.0, help="Seconds between maps, and between paths; 0: never.")] = 5.0,
-    tilted: Tilted = False,
-    calibration: CalibrationFile = None,
-    name: NodeName = "poli_odometry",
-    ros: WhichRos = Ros.auto,
-    log_every: LogEvery = 10.0,
+    calibration: Annotated[Path | None, typer.Option(help="Correct the beams, with the result of `poli calibrate`.")] = None,
 ) -> None:
     """Publish the pose of the sensor, with covariance, its path, and a map of its surroundings.
 
@@ -180,20 +110,7 @@ def odometry(
     poli node odometry --in /velodyne_points --min-range 2
     poli node odometry --in /points --sensor-frame lidar --no-tf
     """
-    from poli.live import Frames, OdometryJob, serve
-    from poli.tasks.odometry import OdometryConfig
+    from poli.ros import OdometryJob
 
-    config = OdometryConfig(
-        voxel=voxel, model=model, upright=not tilted, deskew=deskew.value, min_range=min_range, max_range=max_range,
-        radius=radius, on_loss=on_loss.value,
-    )  # fmt: skip
-    frames, beams = Frames(map_frame, sensor_frame, tf, map_every), load_calibration(calibration)
-    transport = _connect(ctx, name, ros)
-    unit: Unit | None = time_unit.value if time_unit else None
-    serve(transport, lambda: OdometryJob(transport, source, target, config, frames, beams, unit), source, log_every)
-
-
-def _connect(ctx: typer.Context, name: str, ros: Ros) -> "Transport":
-    from poli.live import connect
-
-    return connect(name, ros.value, ctx.meta.get("ros", ()))
+    beams = None if calibration is None else BeamCalibration.load(calibration)
+    node.serve(ctx, OdometryJob, config, frames, beams, time_unit)

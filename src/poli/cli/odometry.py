@@ -1,86 +1,38 @@
 """`poli odometry`: estimate the poses of scans; write poses, a summary and a plot."""
 
-from enum import StrEnum
+import shlex
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli.data_options import (
-    CalibrationFile,
-    DatasetName,
-    DatasetOptions,
-    Deskew,
-    DeskewMode,
-    SensorName,
-    SequenceName,
-    TopicName,
-    calibrated,
-    dataset_options,
-    file_name,
-    open_data,
-)
-from poli.cli.model_options import ModelName
-from poli.cli.output import say
+from poli.cli.inputs import DatasetOptions, check_place, file_name
+from poli.cli.output import AGAIN, Bars, say
+from poli.configs import OdometryConfig
+from poli.errors import FormatError, InputError, PoliError
+from poli.threads import stop_requests
 
 if TYPE_CHECKING:
-    from poli.data.datasets import Dataset
-    from poli.tasks.odometry import OdometryConfig
+    from poli.io.datasets import Dataset
+    from poli.lidar_odometry import MapFile
 
-
-class Against(StrEnum):
-    map = "map"
-    scan = "scan"
-
-
-class MapKind(StrEnum):
-    points = "points"
-    ellipsoids = "ellipsoids"
-
-
-class OnLoss(StrEnum):
-    stop = "stop"
-    restart = "restart"
+_LISTED = 5  # scans listed on the terminal; the files list all
 
 
 def odometry(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
-    dataset: DatasetName = "auto",
-    sequence: SequenceName = None,
-    topic: TopicName = None,
-    sensor: SensorName = None,
-    option: DatasetOptions = None,
-    calibration: CalibrationFile = None,
-    out: Annotated[
-        Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
-    ] = None,
+    source: DatasetOptions,
+    config: OdometryConfig,
+    out: Annotated[Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder given by --out.")] = False,
-    against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
-    model: ModelName = "lidar",
-    deskew: DeskewMode = Deskew.auto,
-    clockwise: Annotated[
-        bool, typer.Option("--clockwise/--counterclockwise", help="--deskew azimuth: how the sensor turns, seen from above.")
-    ] = True,
-    sweep_start: Annotated[
-        float, typer.Option(help="--deskew azimuth: where a revolution starts, in degrees from x toward y; 180 is behind.")
-    ] = 180.0,
-    period: Annotated[
-        float, typer.Option(min=0.0, help="Seconds from scan to scan, if they have no stamps; 0: 0.1 s.", show_default=False)
-    ] = 0.0,
-    min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
-    max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
-    radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
-    on_loss: Annotated[OnLoss, typer.Option(help="If a scan cannot be localized: stop, or start a new map.")] = OnLoss.stop,
-    patience: Annotated[int, typer.Option(min=0, help="Bridge up to this many consecutive scans with too few returns.")] = 5,
-    tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
     first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
-    map_kind: Annotated[MapKind, typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")] = MapKind.points,
-    map_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
-    ] = 0.0,
+    map_kind: Annotated[Literal["points", "ellipsoids"], typer.Option(help="Content of the map, one per voxel.")] = "points",
+    map_voxel: Annotated[float, typer.Option(min=0.0, help="Meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")] = 0.0,
 ) -> dict[str, Any]:
     """Estimate the pose of each scan of a recording.
 
@@ -90,110 +42,131 @@ def odometry(
     A run that fails before its first pose leaves no files.
 
     Examples:
-    poli odometry kitti --sequence 07
     poli odometry drive.bag --topic /ouster/points
     poli odometry raw_scans --deskew azimuth --counterclockwise
     poli odometry Roundabout01 --sensor ouster --voxel 0.5
-    poli odometry scans --model pca --against scan --scans 50
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
-    import time
-    from contextlib import nullcontext
+    from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
+    from poli.lidar_odometry.run_folder import Recording, summarize
 
-    from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
-    from poli.errors import InputError, PoliError
-    from poli.spinning import Spin
-    from poli.tasks.odometry import DriveMap, Odometer, OdometryConfig, TrackingLost
-    from poli.tasks.odometry.recording import Recording
-    from poli.tasks.odometry.summary import Ending, summarize
-
-    settings = OdometryConfig(
-        against=against.value, voxel=voxel, model=model, upright=not tilted,
-        deskew=deskew.value, spin=Spin(clockwise, sweep_start), period=period,
-        min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
-    )  # fmt: skip
-    options = dataset_options(option or [], sequence, topic, sensor)
-    opened = calibrated(open_data(data, dataset, options), calibration)
+    opened = source.open(data)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans; the last index is {len(opened) - 1}")
     asked = len(opened) - first if scans is None else min(len(opened) - first, scans)
-    about = _about(settings, opened, {"path": str(data), "dataset": dataset, "options": options, "first": first, "scans": asked})
+    asked_for = {"path": str(data), "dataset": source.dataset, "options": source.given, "first": first, "scans": asked}
+    about = _about(config, opened, asked_for)
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
-    begin, odometer, ending, trouble = time.perf_counter(), Odometer(settings), Ending(), None
-    drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind.value, map_voxel)
+    begin, odometer, interrupted, reason, trouble = time.perf_counter(), Odometer(config), False, None, None
+    drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind, map_voxel)
     if map_file is not None:
-        _check_map(map_file, out, data, Path(model))
+        _check_map(map_file, out, data, Path(config.model))
     parent = Path("results") / "odometry" / file_name(opened.name)
     with (
-        Recording(out, about, first, parent=None if out else parent, overwrite=overwrite) as recording,
+        Recording(out or parent, about, first, dated=out is None, overwrite=overwrite) as recording,
         drive_map or nullcontext(),
     ):
-        with stop_requests() as stop, progress(opened.name, asked) as show:
+        with stop_requests(AGAIN) as stop, Bars(opened.name) as bars:
+            task = bars.add_task(opened.name, total=asked)
             try:
                 for number in range(first, first + asked):
                     if stop.signal:
                         raise KeyboardInterrupt
                     scan = opened[number]
-                    step = odometer.add(scan)
-                    recording.append(step)
-                    show(step)
+                    recording.append(odometer.add(scan))
+                    bars.update(task, advance=1)
                     if drive_map is not None:
                         drive_map.add(scan)
             except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
+                interrupted = True
             except PoliError as error:
-                ending, trouble = Ending(reason=str(error)), error
+                trouble, reason = error, str(error)
             try:  # before the summary, which describes the map
                 if drive_map is not None:
                     drive_map.close()
-            except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
-            except PoliError as error:
-                trouble = trouble or error
-        summary = summarize(recording.steps, asked, first, odometer, truth, ending, time.perf_counter() - begin)
+            except (KeyboardInterrupt, PoliError) as error:
+                interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                trouble = trouble or (error if isinstance(error, PoliError) else None)
+        summary = summarize(recording.steps, asked, first, odometer, truth, time.perf_counter() - begin, interrupted, reason)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
-    if summary.scans_done:
-        print_summary(summary, opened)
-        draw(recording.folder, drive_map.written if drive_map else None)
+    if summary["scans_done"]:
+        _print_summary(summary, opened)
+        _draw(recording.folder, drive_map.written if drive_map else None)
     if isinstance(trouble, TrackingLost):
         trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
         raise trouble
-    if ending.interrupted:
-        say(f"poli: interrupted after {summary.scans_done} of {asked} scans", warning=True, to_stderr=True)
+    if interrupted:
+        say(f"poli: interrupted after {summary['scans_done']} of {asked} scans", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
-    return {"folder": recording.folder, "map": map_file, **summary.as_json()}
-
-
-# --- configuration
+    return {"folder": recording.folder, "map": map_file, **summary}
 
 
 def _check_map(path: Path, out: Path | None, data: Path, model: Path) -> None:
     """Check that the map can be written, except that its folder may be that of the run, which does not exist yet."""
-    from poli.cli.scan_files import check_place
-    from poli.errors import FormatError
-
     if path.is_file() and data.is_dir() and path.resolve().is_relative_to(data.resolve()):
         raise FormatError(f"--map {path}: already exists and is inside the data, {data}; choose another name")
     if out is None or path.parent.resolve() != out.resolve() or out.exists():
         check_place(path, data, model)
 
 
-def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
+def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
     """Contents of config.json. Loads the model, so that a failure happens before anything is written."""
-    from dataclasses import asdict
     from datetime import datetime
     from hashlib import sha256
 
     import poli
-    from poli.estimation.inference import load_model, shipped_models
+    from poli.estimation.estimate import load_model, shipped_models
 
-    model: dict[str, Any] = {"name": settings.model}
-    if settings.model != "pca":
-        load_model(settings.model)
-        if settings.model not in shipped_models():
-            model["sha256"] = sha256(Path(settings.model).read_bytes()).hexdigest()
+    model: dict[str, Any] = {"name": config.model}
+    if config.model != "pca":
+        load_model(config.model)
+        if config.model not in shipped_models():
+            model["sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
     known = {"name": opened.name, "truth": opened.poses is not None, "skipped": [asdict(skip) for skip in opened.skipped]}
     began = datetime.now().astimezone().isoformat(timespec="seconds")
-    return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(settings)}
+    return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(config)}
+
+
+# --- Terminal output.
+
+
+def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
+    skipped = [f"skipped in the data: {skip.what}: {skip.why}" for skip in opened.skipped]
+    odd = [f"scan {one['scan']} {one['status']}: {one['note']}" for one in summary["not_tracked"]]
+    for lines, file in ((skipped, "config.json"), (odd, "summary.json")):
+        more = [f"and {len(lines) - _LISTED} more ({len(lines)} in total; see {file})"] if len(lines) > _LISTED else []
+        for line in lines[:_LISTED] + more:
+            say(f"warning: {line}", warning=True)
+    rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
+    stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
+    counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
+    say(f"{opened.name}: {summary['scans_done']} of {summary['scans_asked']} scans, path {summary['path_length']:.1f} m")
+    say(f"status: {counts}")
+    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary['voxel']:.2g} m")
+    say(summary["deskewing"])
+    if summary["without_stamp"]:
+        say(f"{summary['without_stamp']} scans have no stamp; assumed {summary['period']:g} s between scans (--period)")
+    if summary["evaluation"] is not None:
+        say("RMSE against ground truth, translation and rotation:")
+    for name, measure in (summary["evaluation"] or {}).items():
+        if not measure["count"]:
+            say(f"  {measure['title']}: none, {measure['none_because']}")
+            continue
+        shown = [
+            f"{measure['rmse'][part]:.4f} {unit}" for part, unit in zip(("translation", "rotation"), measure["units"], strict=True)
+        ]
+        # Umeyama's alignment fits only positions: the rotation is undefined on a straight path.
+        say(f"  {measure['title']}: {', '.join(shown[:1] if name == 'ape_umeyama' else shown)} ({measure['count']})")
+
+
+def _draw(folder: Path, written: "MapFile | None") -> None:
+    from poli.viewer.plots import draw_trajectory
+
+    draw_trajectory(folder)
+    say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+    if written is not None:
+        size = written.path.stat().st_size / 1e6
+        say(f"{written.path}: {written.count:,} {written.kind}, one per voxel of {written.voxel:g} m, {size:.1f} MB")
+    say(f"view it: poli view {shlex.quote(str(folder))}")

@@ -1,32 +1,29 @@
 """Output of the commands: messages, results and progress.
 
 A command prints messages with `say` and returns its results. `--quiet` and `--json` silence messages, and messages move to
-stderr when standard output carries results or a file. Progress is shown on stderr, as bars on a terminal. Commands that run for
-many minutes use `progress_lines`, which also reports without a terminal.
-
-Commands write to the terminal only through this module. It removes control characters from text that comes with the data,
-such as file names.
+stderr when standard output carries results or a file. Progress is shown on stderr: bars on a terminal, elsewhere lines.
 """
 
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
+from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+from typing import Any, BinaryIO, TextIO, TypeVar
 
+import rich
 import typer
+from rich.progress import BarColumn, Progress, Task, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.status import Status
+from rich.text import Text
 
-from poli.errors import InputError
-from poli.printable import printable
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
-    from rich.status import Status
+from poli.errors import InputError, printable
 
 _T = TypeVar("_T")
 
@@ -34,9 +31,8 @@ _T = TypeVar("_T")
 @dataclass(frozen=True)
 class _Mode:
     stdout: TextIO  # the original stream
-    silent: bool  # discard messages
-    as_json: bool
-    quiet: bool = False  # no progress either
+    quiet: bool  # no messages and no progress
+    as_json: bool  # no messages
 
 
 _mode: ContextVar[_Mode] = ContextVar("mode")
@@ -45,16 +41,14 @@ _mode: ContextVar[_Mode] = ContextVar("mode")
 @contextmanager
 def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
     """Route messages inside the block according to `--quiet` and `--json`."""
-    import rich
-
     rich.reconfigure(stderr=True, quiet=quiet or not sys.stderr.isatty())  # also applies to `rich.progress.track`
     with ExitStack() as stack:
-        mode = _Mode(sys.stdout, quiet or as_json, as_json, quiet)
-        stack.enter_context(redirect_stdout(_nowhere() if mode.silent else sys.stdout))
+        mode = _Mode(sys.stdout, quiet, as_json)
+        stack.enter_context(redirect_stdout(_nowhere() if quiet or as_json else sys.stdout))
         if quiet:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
-            os.environ["POLI_NATIVE_NOTICE"] = "0"  # also silences the notice about compiling kernels
+            os.environ["POLI_NOTICE"] = "0"  # also silences the line about compiling kernels
         stack.callback(_mode.reset, _mode.set(mode))
         yield
 
@@ -90,12 +84,8 @@ def data_stream() -> BinaryIO:
     return mode.stdout.buffer
 
 
-def user_stdout() -> TextIO:
-    return _mode.get().stdout
-
-
 def _make_way(mode: _Mode) -> None:
-    if not mode.silent:
+    if not mode.quiet and not mode.as_json:
         sys.stdout = sys.stderr  # `speaking` restores it
 
 
@@ -114,11 +104,8 @@ def reader_left() -> bool:
 
 
 def as_json(results: Any) -> str:
+    """Return the results of a command as JSON."""
     return json.dumps(_plain(results), indent=2, allow_nan=False).replace("\x7f", "\\u007f")  # all else is printable ASCII
-
-
-def print_results(results: Any) -> None:
-    typer.echo(as_json(results))
 
 
 def _plain(value: Any) -> Any:
@@ -136,51 +123,9 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | str) else str(value)
 
 
-def silenced() -> bool:
-    """Whether `--quiet` was given."""
-    mode = _mode.get(None)
-    return mode is not None and mode.quiet
-
-
-def progress() -> "Progress":
-    """Progress bars with count, total, elapsed time, remaining time and description."""
-    from rich.progress import Progress
-
-    return Progress(*progress_columns(), **progress_streams())
-
-
-def progress_columns() -> "tuple[ProgressColumn, ...]":
-    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Description(ProgressColumn):
-        """The plain description, without markup or emoji codes."""
-
-        def render(self, task: Task) -> Text:
-            return Text(printable(task.description))
-
-    return (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), Description())
-
-
-def progress_streams() -> dict[str, Any]:
-    """Where bars are drawn. Messages appear above them only if both are on a terminal: rich would also redirect those to a file."""
-    import rich
-
-    return {"console": rich.get_console(), "redirect_stdout": sys.stdout.isatty()}
-
-
-def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:
-    """Iterate with a progress bar."""
-    with progress() as bar:
-        yield from bar.track(things, total, description=doing)
-
-
-def busy(doing: str) -> "Status":
+def busy(doing: str) -> Status:
     """Show a spinner, for work of unknown duration."""
-    import rich
-    from rich.text import Text
-
-    return rich.get_console().status(Text(printable(doing)))
+    return rich.get_console().status(Text(doing))
 
 
 def let_go() -> None:
@@ -188,11 +133,57 @@ def let_go() -> None:
     failed: OSError | None = None
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if not stream.closed:
+                stream.flush()
         except OSError as error:
             failed = failed or error
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except ValueError:  # closed
-            pass
     if failed is not None:
         raise failed
+
+
+AGAIN = "\nstopping after this scan; again to stop at once\n"  # of `stop_requests`
+
+
+# --- Progress: bars on a terminal; elsewhere a line on stderr now and then, for log files and batch systems.
+
+
+PERIOD = 30.0  # seconds between lines; what ends sooner needs none
+
+
+class Bars(Progress):
+    """Bars on a terminal. Elsewhere, unless `--quiet`, a line at most every `PERIOD` seconds.
+
+    A line follows an update of a task, so it comes later if a step takes longer than the period.
+    """
+
+    def __init__(self, title: str) -> None:
+        count, name = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}", markup=False)
+        columns = (count, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), name)
+        # Messages appear above the bars only if both are on a terminal: rich would also redirect those to a file.
+        super().__init__(*columns, console=rich.get_console(), redirect_stdout=sys.stdout.isatty())
+        mode = _mode.get(None)
+        self._title, self._last = title, time.monotonic()
+        self._lines = not sys.stderr.isatty() and not (mode is not None and mode.quiet)
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        """Show the progress of a task: on terminals as a bar, elsewhere as a line from time to time."""
+        super().update(task_id, **changes)
+        if self._lines and time.monotonic() - self._last >= PERIOD:
+            self._last = time.monotonic()
+            say(line(self._title, self._tasks[task_id]), to_stderr=True)
+
+
+def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:
+    """Iterate and show the progress."""
+    with Bars(doing) as bars:
+        yield from bars.track(things, total, description=doing)
+
+
+def line(title: str, task: Task) -> str:
+    """Return the progress of a task in one line: count, share, time, time left if known, and its description."""
+    count = f"{task.completed:.0f}/{task.total:.0f} ({task.percentage:.0f} %)" if task.total else f"{task.completed:.0f}"
+    times = [] if task.elapsed is None else [f"{timedelta(seconds=round(task.elapsed))} elapsed"]
+    if task.time_remaining is not None and not task.finished:
+        times.append(f"about {timedelta(seconds=round(task.time_remaining))} left")
+    return ", ".join(filter(None, [f"{title}: {count}", *times, task.description if task.description != title else ""]))

@@ -5,50 +5,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.exit_codes import spelled
+from poli.cli import inputs as files
+from poli.cli.commands import Only
 from poli.cli.output import answer, busy, say
-from poli.cli.scan_files import ScanFormat, check_count, check_place, counted, is_pipe, read_scan
-from poli.errors import FormatError
+from poli.configs import RegisterConfig
+from poli.errors import DegenerateError, InputError
 
 if TYPE_CHECKING:
-    from poli.scan import Scan
-    from poli.tasks import Registration
-
-
-def _presets() -> list[str]:
-    from poli.tasks.scan_presets import AUTO, OBJECTS, PRESETS
-
-    return [AUTO, OBJECTS, *PRESETS]
+    from poli.registration import Registration
 
 
 def register(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A point cloud file; -: standard input.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another point cloud file, of the same object or place.")],
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; "
-            "auto: chosen from the clouds.",
-            autocompletion=_presets,
-        ),
-    ] = "auto",
-    tilted: Annotated[
-        bool, typer.Option("--tilted", help="Scans: consider poses that tip the vertical by more than 45 degrees.")
-    ] = False,
+    config: Annotated[RegisterConfig, Only(preset="auto")],
     out: Annotated[Path | None, typer.Option(help="Write the 4x4 matrix T_target_source to this text file.")] = None,
-    out_cloud: Annotated[
-        Path | None, typer.Option(help="Write SOURCE in the frame of TARGET, with its fields, to this point cloud file.")
-    ] = None,
-    feature_radius: Annotated[
-        float | None, typer.Option(help="Smallest feature radius. Scans: meters; objects: units of the file, 0.3 of their radius.")
-    ] = None,
-    noise_bound: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 of their radius."
-        ),
-    ] = None,
-    format: ScanFormat = None,
+    out_cloud: Annotated[Path | None, typer.Option(help="Write SOURCE in the frame of TARGET to this point cloud file.")] = None,
+    format: files.ScanFormat = None,
 ) -> dict[str, Any]:
     """Find the pose between two clouds of one object, or two scans of one place, without an initial guess.
 
@@ -66,87 +39,51 @@ def register(
     poli register 000010.bin 000020.bin --preset hdl64e --json
     poli register room_a.pcd room_b.pcd --preset indoor --out pose.txt --quiet
     """
-    from poli.errors import DegenerateError, InputError
-    from poli.files.atomic import atomic_path
+    from poli.io.atomic import atomic_path
+    from poli.io.formats import write
 
     _check_files(source, target, out, out_cloud)
     with busy(f"registering {source} to {target}"):
-        from poli.tasks import register as solve
-        from poli.tasks.scan_presets import AUTO, OBJECTS, choose_preset
+        from poli.registration import register as solve
+        from poli.registration.presets import AUTO, OBJECTS, choose_preset
 
-        clouds = [read_scan(path, format) for path in (source, target)]
-        if out_cloud is not None:
-            _try_cloud(clouds[0], out_cloud)
-        chosen = choose_preset(*clouds) if preset == AUTO else preset
-        for cloud, path in zip(clouds, (source, target), strict=True):
-            check_count(cloud, path, "objects" if chosen == OBJECTS else "lidar")
+        clouds = [files.read_scan(path, format) for path in (source, target)]
+        chosen = choose_preset(*clouds) if config.preset == AUTO else config.preset
         try:
-            result = solve(*clouds, preset=chosen, upright=not tilted, feature_radius=feature_radius, noise_bound=noise_bound)
+            result = solve(*clouds, **{**vars(config), "preset": chosen})
         except (InputError, DegenerateError) as error:
             error.about(f"{source} and {target}")
-            if error.argument == "upright":
-                error.respell("--tilted", "--tilted")
             raise
     lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
     if out is not None:
         with atomic_path(out) as file:
             file.write_text(lines + "\n")
-    if out_cloud is not None:
-        _write_cloud(clouds[0].transform(result.T_target_source), out_cloud)
     answer(lines)
-    if preset == AUTO:
+    if config.preset == AUTO:
         say(f"preset: {chosen} (chosen from the clouds; --preset overrides)")
     _describe(result, f"{source} in the frame of {target}", "the units of the files" if chosen == OBJECTS else "m")
     if out_cloud is not None:
-        say(f"{out_cloud}: {counted(len(clouds[0]), 'point')} of {source} in the frame of {target}")
-    return {
-        "T_target_source": result.T_target_source,
-        "probability": result.probability,
-        "inliers": len(result.inliers),
-        "overlap": result.overlap,
-        "agreement": result.agreement,
-        "certified": result.certified,
-        "preset": chosen,
-        "out": out,
-        "out_cloud": out_cloud,
-    }
+        write(clouds[0].transform(result.T_target_source), out_cloud)
+        say(f"{out_cloud}: {files.counted(len(clouds[0]), 'point')} of {source} in the frame of {target}")
+    told = {name: getattr(result, name) for name in ("T_target_source", "probability", "overlap", "agreement", "certified")}
+    return {**told, "inliers": len(result.inliers), "preset": chosen, "out": out, "out_cloud": out_cloud}
 
 
 def _check_files(source: Path, target: Path, out: Path | None, out_cloud: Path | None) -> None:
-    from poli.data.formats import check_ending
-    from poli.errors import InputError
-    from poli.files.atomic import same_file
+    from poli.io.atomic import same_file
+    from poli.io.formats import check_ending
 
-    if is_pipe(source) and is_pipe(target):
+    if files.is_pipe(source) and files.is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
     if out_cloud is not None:
-        if is_pipe(out_cloud):
+        if files.is_pipe(out_cloud):
             raise InputError("--out-cloud is -; standard output carries the pose; give a file name")
-        with spelled(format=None):  # --format is that of the inputs
-            check_ending(out_cloud)
+        check_ending(out_cloud)
         if out is not None and same_file(out, out_cloud):
             raise InputError(f"{out}: --out and --out-cloud are the same file; choose another name for one of them")
     for path in (out, out_cloud):
         if path is not None:
-            check_place(path, source, target)
-
-
-def _try_cloud(source: "Scan", out: Path) -> None:
-    """Raise the error of a format that cannot store the fields of the source before the search, not after it."""
-    from poli.files.temporary import temporary_folder
-
-    with temporary_folder() as folder:
-        try:
-            _write_cloud(source, folder / out.name)
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(folder / out.name), str(out))) from None
-
-
-def _write_cloud(cloud: "Scan", out: Path) -> None:
-    from poli.data import write
-
-    with spelled(**{"format": None, "scan.keep(...)": None}):  # --format is that of the inputs
-        write(cloud, out)
+            files.check_place(path, source, target)
 
 
 def _describe(result: "Registration", what: str, unit: str) -> None:

@@ -1,36 +1,30 @@
-"""Ellipsoids: one Gaussian per point that describes the local surface and its uncertainty."""
+"""Means, covariances and viewpoint of a field: validation, axes and normals, moving and changing."""
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
-from typing import Any, Literal
+from typing import Self
 
 import numpy as np
 
-from poli.ellipsoids.curved import Curved
-from poli.ellipsoids.second_order import SecondOrder
+from poli.ellipsoids.curvature import Curved, SecondOrder
+from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import InputError
+from poli.options import real_array, real_number
 from poli.se3 import check_pose
-from poli.validation import real_array, real_number, whole_number
 
 # Relative to the largest entry: asymmetry or negative eigenvalues up to this are treated as rounding. float32 rounds to 1e-7, a
 # thousand times less; matrices that are not covariances are off by a tenth or more. Negative eigenvalues within it count as flat.
 _TOLERANCE = 1e-4
 # Limit of coordinates and standard deviations, in any unit: beyond it, squares and sums of a few squares would overflow.
 LONGEST = 1e150
-_MOST_DEVIATIONS = 1e100  # limit of the radius that samples are drawn within
 # Relative to the largest eigenvalue: two eigenvalues that differ by less are treated as equal, and the axes between them as
 # arbitrary. Jacobi rotations separate eigenvalues to 1e-16; axes with a gap of 1e-9 are accurate to 1e-7.
 _SAME = 1e-9
 
 
-class Ellipsoids(Curved):
-    """A field of 3D Gaussians N(mean, covariance), the statistical manifold of Definitions 1-2.
-
-    Covariances must be symmetric and positive semidefinite, which the constructor checks. `viewpoint` is the position of the sensor
-    (one for all points, or one per point); normals point towards it. Fields are immutable: every operation returns a new one.
-    """
+class Field(Curved):
+    """The arrays of `Ellipsoids`, and their geometry."""
 
     def __init__(
         self,
@@ -70,7 +64,7 @@ class Ellipsoids(Curved):
         covariances: np.ndarray,
         viewpoint: np.ndarray | None = None,
         second_order: SecondOrder | None = None,
-    ) -> Ellipsoids:
+    ) -> Self:
         """Build a field without validation, for estimators whose covariances are valid by construction. Validation takes time."""
         field = cls.__new__(cls)
         field._adopt(means, covariances, viewpoint, second_order)
@@ -94,14 +88,12 @@ class Ellipsoids(Curved):
         return len(self.means)
 
     def __repr__(self) -> str:
-        return f"Ellipsoids({len(self)})"
+        return f"{type(self).__name__}({len(self)})"
 
     # --- shape -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        from poli.ellipsoids.symmetric3 import eigh3
-
         values, vectors = eigh3(self.covariances)
         return _read_only(values), _read_only(vectors)
 
@@ -176,182 +168,31 @@ class Ellipsoids(Curved):
 
     # --- moving and changing -----------------------------------------------------------------------------------------
 
-    def transform(self, T_target_source: np.ndarray) -> Ellipsoids:  # (4, 4)
+    def transform(self, T_target_source: np.ndarray) -> Self:  # (4, 4)
         """Transform the field to another frame (Proposition 1)."""
         T = check_pose(T_target_source, "T_target_source")
         R, t = T[:3, :3], T[:3, 3]
         bent = None if self._second_order is None else self._second_order.rotated(R)
-        return Ellipsoids.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t, bent)
+        return self.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t, bent)
 
-    def select(self, rows: np.ndarray) -> Ellipsoids:
+    def select(self, rows: np.ndarray) -> Self:
         """Select ellipsoids by a mask or an index array."""
         view = self.viewpoint if self.viewpoint.ndim == 1 else self.viewpoint[rows]
         bent = None if self._second_order is None else self._second_order.select(rows)
-        return Ellipsoids.trusted(self.means[rows], self.covariances[rows], view, bent)
+        return self.trusted(self.means[rows], self.covariances[rows], view, bent)
 
-    def with_floor(self, sigma: float) -> Ellipsoids:
+    def with_floor(self, sigma: float) -> Self:
         """Thicken by `sigma` in every direction: C + sigma^2 I."""
         sigma = real_number(sigma, "sigma", "a length of at least 0")
         check_length(np.array(sigma), "sigma")
-        return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint, self._second_order)
+        return self.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint, self._second_order)
 
-    def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
+    def as_planes(self, thickness: float = 1e-3) -> Self:
         """GICP's regularization: replace the variances along the axes by (thickness, 1, 1)."""
         thickness = real_number(thickness, "thickness", "a variance of at least 0")
         thin = self.axes[:, :, 0]
         planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
-        return Ellipsoids.trusted(self.means, planes, self.viewpoint, self._second_order)
-
-    # --- as densities ------------------------------------------------------------------------------------------------
-
-    def mahalanobis(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
-        """Distance of points to their ellipsoids in standard deviations, row by row."""
-        from poli.ellipsoids import gaussian
-
-        return np.sqrt(gaussian.mahalanobis_squared(self.means, self.covariances, self._beside(points)))
-
-    def log_likelihood(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
-        """log N(point; mean, covariance), row by row."""
-        from poli.ellipsoids import gaussian
-
-        return gaussian.log_likelihood(self.means, self.covariances, self._beside(points))
-
-    def kl(self, other: Ellipsoids) -> np.ndarray:  # (N,)
-        """Kullback-Leibler divergence KL(self || other) in nats, row by row."""
-        from poli.ellipsoids import gaussian
-
-        return gaussian.kl_divergence(*self._pair(other))
-
-    def wasserstein(self, other: Ellipsoids) -> np.ndarray:  # (N,)
-        """2-Wasserstein distance in meters, row by row; flat ellipsoids are fine."""
-        from poli.ellipsoids import gaussian
-
-        return gaussian.wasserstein(*self._pair(other))
-
-    def riemannian(self, other: Ellipsoids) -> np.ndarray:  # (N,)
-        """Affine-invariant Riemannian distance of the covariances, row by row; the means are ignored."""
-        from poli.ellipsoids import gaussian
-
-        _, mine, _, its = self._pair(other)
-        return gaussian.affine_invariant(mine, its)
-
-    def fuse(self, other: Ellipsoids) -> Ellipsoids:
-        """Fuse two fields row by row: the product of the densities (information form)."""
-        from poli.ellipsoids import gaussian
-
-        return Ellipsoids.trusted(*gaussian.fuse(*self._pair(other)), self.viewpoint)
-
-    def sample(
-        self,
-        per_point: int,
-        max_sigma: float = 1.0,
-        mode: Literal["uniform", "scaled"] = "uniform",
-        seed: int | np.random.Generator = 0,
-    ) -> np.ndarray:  # (N * per_point, 3)
-        """Draw exactly `per_point` samples from each ellipsoid; those of ellipsoid i start at row i * per_point.
-
-        `uniform` fills the ellipsoid of radius `max_sigma` standard deviations uniformly; `scaled` draws from
-        N(mean, max_sigma^2 covariance).
-        """
-        from poli.ellipsoids import gaussian
-
-        per_point = whole_number(per_point, "per_point", least=0)
-        max_sigma = real_number(max_sigma, "max_sigma", "a number of standard deviations of at least 0")
-        if max_sigma > _MOST_DEVIATIONS:
-            raise InputError(f"max_sigma is {max_sigma:.3g}; expected at most {_MOST_DEVIATIONS:g} standard deviations")
-        if mode not in ("uniform", "scaled"):
-            raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
-        generator = np.random.default_rng(seed)
-        count = len(self) * per_point
-        unit = gaussian.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
-        return gaussian.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), max_sigma)
-
-    # --- files -------------------------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write means, covariances and viewpoint as .npz; `load` restores them bit for bit."""
-        from poli.ellipsoids import files
-
-        files.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Ellipsoids:
-        """Read a field written by `save` or `write_ply`."""
-        from poli.ellipsoids import files
-
-        return files.load(path)
-
-    def write_ply(self, path: str | os.PathLike[str]) -> None:
-        """Write a PLY point cloud with normals, the six entries of each covariance, and principal curvatures if the field has them.
-
-        `load` reads means, normals and covariances back; .npz (`save`) keeps everything."""
-        from poli.ellipsoids import files
-
-        files.write_ply_field(self, path)
-
-    def write_splat(self, path: str | os.PathLike[str], colors: np.ndarray | None = None, opacity: float = 0.8) -> None:
-        """Write a Gaussian-splat PLY for splat viewers. `colors` (N, 3) in 0..1; by default they show the normals."""
-        from poli.ellipsoids import files
-
-        files.write_splat(self, path, colors, opacity)
-
-    # --- conversion to other libraries -------------------------------------------------------------------------------
-
-    def to_open3d(self) -> Any:
-        """Convert to an `open3d.geometry.PointCloud` with normals (towards the viewpoint) and covariances (extra `adapters`).
-
-        Open3D's `registration_generalized_icp` uses these covariances as they are and inverts sums of two, so thicken fields that
-        may be flat first (`with_floor`, `as_planes`).
-        """
-        from poli.ellipsoids import adapters
-
-        return adapters.to_open3d(self)
-
-    def to_small_gicp(self, neighbors: int = 20) -> tuple[Any, Any]:
-        """Convert the means, not the covariances, to a `small_gicp.PointCloud` and its `KdTree` for `small_gicp.align`.
-
-        It needs the extra `adapters`. small_gicp 1.0.1, the latest release, lets Python set neither normals nor covariances (its
-        pull request 123 proposes it): the constructor takes points, and `normals()` and `covs()` return copies. The cloud therefore
-        has small_gicp's normals and covariances, by PCA of `neighbors` points; without them its GICP would read uninitialized
-        memory. To align with the covariances of this field, use `poli.gicp` or `to_open3d`.
-        """
-        from poli.ellipsoids import adapters
-
-        return adapters.to_small_gicp(self, neighbors)
-
-    def to_torch(self, copy: bool = False) -> tuple[Any, Any]:
-        """Convert means (N, 3) and covariances (N, 3, 3) to float64 tensors on the CPU (extra `train`).
-
-        They share the field's memory, so do not write to them. With `copy=True`, or after `.float()` or `.cuda()`, they are
-        independent copies.
-        """
-        from poli.ellipsoids import adapters
-
-        return adapters.to_torch(self, copy)
-
-    def to_rerun(self, sigma: float = 1.0, colors: np.ndarray | None = None) -> Any:
-        """Convert to a `rerun.Ellipsoids3D` to log (extra `view`): `rr.log("field", field.to_rerun(sigma=2.0))`.
-
-        Solid ellipsoids of `sigma` standard deviations; rerun stores float32. `colors` (N, 3) in 0..1; by default they show the
-        normals, as in `write_splat`.
-        """
-        from poli.ellipsoids import adapters
-
-        return adapters.to_rerun(self, sigma, colors)
-
-    # --- checks ------------------------------------------------------------------------------------------------------
-
-    def _pair(self, other: Ellipsoids) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        if len(other) != len(self):
-            raise InputError(f"fields have {len(self)} and {len(other)} ellipsoids; row-by-row operations need equal sizes")
-        return self.means, self.covariances, other.means, other.covariances
-
-    def _beside(self, points: np.ndarray) -> np.ndarray:
-        points = real_array(points, "points")
-        if points.ndim not in (2, 3) or points.shape[0] != len(self) or points.shape[-1] != 3:
-            raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3)")
-        check_length(points, "points")
-        return points
+        return self.trusted(self.means, planes, self.viewpoint, self._second_order)
 
 
 def check_length(values: np.ndarray, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poli.kernel import kernel, over_range
+from poli.kernel import kernel, over_range, readable
 from poli.threads import run_chunks
 
 # Relative to the largest entry: a smaller pivot is rounding, and its column is set to zero. This decides nothing: with or without
@@ -16,7 +16,7 @@ _TINY, _LIFT = 1e-250, 2.0**400  # smaller matrices are scaled up first: the inv
 
 def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -> (N, 3), (N, 3, 3)
     """Return ascending eigenvalues, and eigenvectors as columns of rotations (determinant +1)."""
-    matrices = np.ascontiguousarray(matrices, dtype=np.float64)
+    matrices = readable(matrices)
     values, vectors = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
     run_chunks(over_range(_eigh3, matrices, values, vectors), len(matrices))
     return values, vectors
@@ -24,7 +24,7 @@ def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -
 
 def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
     """Return lower triangular L with L L' = C. A singular C gives a zero on L's diagonal and zeros below it."""
-    matrices = np.ascontiguousarray(matrices, dtype=np.float64)
+    matrices = readable(matrices)
     factors = np.zeros(matrices.shape)
     run_chunks(over_range(_cholesky3, matrices, factors), len(matrices), smallest=4096)
     return factors

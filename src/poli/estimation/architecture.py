@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from poli.errors import InputError
-from poli.estimation.grid import GRID_INPUTS, SHIFT_INPUTS
-from poli.estimation.interpolation import CANDIDATES
-from poli.estimation.motion import MOTION_INPUTS
-from poli.kdtree.neighborhoods import CELL
+import numpy as np
 
+from poli.errors import InputError
+from poli.kdtree.neighborhoods import CELL
+from poli.options import real_array
+
+CANDIDATES = 8  # neighbors of a lead on the coarse level; the points of a cell choose among these and the lead when interpolating
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
 # sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
 THINNEST = 0.9
-# Of the quadrics that `learn.curvature` defines, shared by training and inference:
+# Of the quadrics that `train.curvature` defines, shared by training and inference:
 QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamental form (uu, uv, vv)
 # What the network's seven outputs are factors of (through exp): noise, higher, offset, tilt, bend, tail, rest; in radii of a group.
 QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
@@ -37,17 +39,52 @@ FLATTEST = 1e-8
 # Far above any trained network; larger values in a file would only cost time and memory.
 MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
 DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squared distance in radii)^-1
+UP = np.array([0.0, 0.0, 1.0])
+UP.flags.writeable = False
+
+
+# --- The distance between two scans, as an input of the sizes.
+#
+# A size is the distance of a point from its partner in another scan of the place. It depends on the surface, and on how the sensor
+# moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise; after a
+# move, beams hit in between. The sizes take four numbers, the same for all points of a scan, so a motion changes the bias of one
+# layer (`Model.at_motion`) and costs nothing per point. Two of them are of the rotation, which only training uses.
+
+
+MOTION_INPUTS = 4
+# Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
+_STILL, _STRIDE = 0.02, 0.5  # meters
+_STEADY, _TURN = 0.001, 0.01  # radians
+
+
+def checked_motion(motion: Any) -> float | None:
+    """Return the `motion` of `estimate`, or raise an InputError that says what to pass."""
+    if motion is None:
+        return None
+    values = real_array(motion, "motion")
+    if values.ndim:
+        raise InputError(
+            f"motion has shape {values.shape}; expected the distance of the scans in meters (for a relative pose T, pass "
+            "numpy.linalg.norm(T[:3, 3])), or None"
+        )
+    if not 0.0 <= values < math.inf:
+        raise InputError(f"motion is {motion!r}; expected the distance of the scans in meters, or None")
+    return float(values)
+
+
+def motion_inputs(distance: float | None, rotation: float | None = None) -> np.ndarray:  # (4,)
+    """Return whether distance (meters) and rotation (radians) are known, each followed by its logarithm; zeros where unknown."""
+    inputs = np.zeros(MOTION_INPUTS)
+    if distance is not None:
+        inputs[:2] = 1.0, math.log((distance + _STILL) / _STRIDE)
+    if rotation is not None:
+        inputs[2:] = 1.0, math.log((rotation + _STEADY) / _TURN)
+    return inputs
 
 
 # The frame of a point: the principal axes of its neighbors or, for scans with a known sensor position and up direction, the
 # horizontal direction away from the sensor, the horizontal direction across, and up.
 Frames = Literal["neighbors", "sensor"]
-_BRITISH = "neighbours"  # spelling of the setting and of the kind of frames in files of weights written before 0.1
-
-
-def tensor_name(stored: str) -> str:
-    """The name of a tensor today; files written before 0.1, the shipped weights among them, spell neighbor with a u (_BRITISH)."""
-    return stored.replace(_BRITISH[:-1], "neighbor")
 
 
 @dataclass(frozen=True)
@@ -69,73 +106,64 @@ class Architecture:
     log_scale: bool = False  # whether the size of the groups is an input; for scans, whose noise has a size in meters
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
-    motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
-    # Width of the layer that predicts sizes instead if the relative pose of the two scans is known, and with it how their voxel
-    # grids are shifted (`estimation.grid`); needs `motion`. 0: none.
-    pair: int = 0
-    curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
+    motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.architecture`); needs `size`
+    curvature: int = 0  # width of the layer that predicts what curvature needs (`train.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
     # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
     curvature_wide: tuple[int, ...] = ()
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
-        self._check_kinds()
-        levels = len(self.neighbors)
-        if not 1 <= levels <= MOST_LEVELS or len(self.edge) != levels or len(self.scalars) != levels:
-            raise InputError(
-                f"architecture: neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels"
-            )
-        numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated]
-        numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if self.reach < max(self.neighbors[:2]):
-            raise InputError(
-                f"architecture: reach is {self.reach}; it must cover the {max(self.neighbors[:2])} neighbors of a group"
-            )
-        if self.interpolated > CANDIDATES + 1:
-            raise InputError(f"architecture: interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}")
-        for name, wide in (("wide", self.wide), ("curvature_wide", self.curvature_wide)):
-            if len(wide) >= levels or len(wide) > 2 or not all(n > 0 for n in wide):
-                most = min(2, levels - 1)
-                raise InputError(f"architecture: {name} needs a positive number for each coarser level, at most {most}")
-        if self.curvature_wide and not self.curvature:
-            raise InputError("architecture: curvature_wide is of the fit of curvature; set curvature above 0")
-        if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
-            raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
-        if self.motion and not self.size:
-            raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
-        if self.pair and not self.motion:
-            raise InputError("architecture: pair is for scans whose motion is known; set motion to true")
-        if min(numbers) < 1 or min(self.vectors, self.size, self.pair, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
-            raise InputError("architecture: sizes must be positive, floor above 0")
-        object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
-        if max(*numbers, self.vectors, self.size, self.pair, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
-            raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
-
-    def _check_kinds(self) -> None:
-        """Check the types of all values: a file of weights may contain anything."""
-        lists = (self.neighbors, self.edge, self.scalars, self.wide, self.curvature_wide)
-        if not all(isinstance(entry, tuple) for entry in lists):
-            raise InputError("architecture: neighbors, edge, scalars, wide and curvature_wide must be lists")
-        numbers = [n for entry in lists for n in entry]
-        numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
-        numbers += [self.pair, self.curvature]
-        if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-            raise InputError("architecture: sizes must be whole numbers")
-        if (
-            not isinstance(self.floor, int | float)
-            or isinstance(self.floor, bool)
-            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion))
-        ):
-            raise InputError("architecture: floor must be a number, log_scale, sensor and motion true or false")
+        """Validate everything: a file of weights may contain anything."""
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if kind is float and type(value) is int:
+                object.__setattr__(self, field.name, value := float(value))  # kernels are compiled for floats
+            if type(value) is not kind or (isinstance(value, tuple) and not all(type(n) is int for n in value)):
+                expected = "a list of whole numbers" if kind is tuple else f"a value of type {kind.__name__}"
+                raise InputError(f"architecture: {field.name} is {str(value)[:100]}; expected {expected}")
+        levels, group = len(self.neighbors), max(self.neighbors[:2], default=0)
+        sizes = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated, self.head]
+        sizes += [self.reach, self.attention, self.heads, self.rounds]
+        optional = [self.vectors, self.size, self.curvature]
+        requirements = (
+            (
+                f"neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels",
+                1 <= levels <= MOST_LEVELS and len(self.edge) == len(self.scalars) == levels,
+            ),
+            (f"reach is {self.reach}; it must cover the {group} neighbors of a group", self.reach >= group),
+            (f"interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}", self.interpolated <= CANDIDATES + 1),
+            (
+                f"wide and curvature_wide need a number for each coarser level, at most {min(2, levels - 1)}",
+                max(len(self.wide), len(self.curvature_wide)) <= min(2, levels - 1),
+            ),
+            ("curvature_wide is of the fit of curvature; set curvature above 0", self.curvature or not self.curvature_wide),
+            (
+                "frames must be `neighbors`, or `sensor` if sensor is true",
+                self.frames in get_args(Frames) and (self.frames != "sensor" or self.sensor),
+            ),
+            ("motion is an input of the layer of sizes; set size above 0", self.size or not self.motion),
+            (
+                "sizes must be positive, floor above 0",
+                min(sizes) > 0 and min(optional) >= 0 and 0.0 < self.floor < MOST_FLOOR,
+            ),
+            (
+                f"sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}",
+                max(sizes + optional) <= MOST and max(self.rounds, self.heads) <= MOST_ROUNDS,
+            ),
+        )
+        for problem, met in requirements:
+            if not met:
+                raise InputError(f"architecture: {problem}")
 
     @property
     def levels(self) -> int:
+        """Number of levels, the cloud itself included."""
         return len(self.neighbors)
 
     @property
     def context(self) -> int:
-        """Number of inputs per point in addition to its group (`Grouping.context`)."""
+        """Number of inputs per point in addition to its group (`frames.point_context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
 
     @property
@@ -143,19 +171,11 @@ class Architecture:
         """Smallest number of points in a cloud: sixteen, and enough that the level below the coarsest has two points."""
         return max(LEAST_POINTS, CELL ** (self.levels - 2) + 1) if self.levels > 1 else LEAST_POINTS
 
-    @property
-    def weighed(self) -> int:
-        """Number of neighbors that the head weights."""
-        return self.reach + sum(self.wide)
-
     @staticmethod
     def from_dict(values: Any) -> Architecture:
         """Build an architecture from the table in a file of weights or a configuration."""
         if not isinstance(values, dict):
             raise InputError("architecture: expected a table of names and values")
-        values = {"neighbors" if name == _BRITISH else name: value for name, value in values.items()}
-        if values.get("frames") == _BRITISH:
-            values["frames"] = "neighbors"
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:
@@ -169,13 +189,10 @@ class Architecture:
         Curvature may need more of them. Order matters if a later stage uses only the first few."""
         searches = []
         for level in range(self.levels):
-            users = (
-                [CANDIDATES, *self.wide[level - 1 : level], *self.neighbors[level + 1 : level + 2]]
-                if level
-                else [self.reach, *self.neighbors[:2]]
-            )
-            if level and curvature:
-                users += self.curvature_wide[level - 1 : level]
+            users = [self.reach, *self.neighbors[:2]]
+            if level:
+                users = [CANDIDATES, *self.wide[level - 1 : level], *self.neighbors[level + 1 : level + 2]]
+                users += self.curvature_wide[level - 1 : level] if curvature else ()
             k = max(users) if level else self.reach
             searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
         return searches
@@ -204,11 +221,7 @@ class Architecture:
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
-            known = self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion)
-            shapes["size.hidden"] = (known, self.size)
-            if self.pair:
-                shapes["pair.hidden"] = (known + GRID_INPUTS + SHIFT_INPUTS, self.pair)
-                shapes["pair.out"] = (self.pair, 3)
+            shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
             known = self.scalars[0] + self.context + 3 + RESIDUALS * bool(self.curvature_wide)
@@ -225,17 +238,15 @@ class Architecture:
 
     def multiply_adds(self) -> float:
         """Multiply-adds of the linear maps and moments, per point of the cloud."""
-        total = 0.0
+        total, weighted = 0.0, self.reach + sum(self.wide)
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
-            if part == "pair":  # instead of `size`, which is counted
-                continue
             level = int(part[-1]) if part[-1].isdigit() else 0
             rows = float(CELL) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):
                 rows *= self.neighbors[level] if kind in ("place", "edge") else CELL if kind == "feature" else 1
             elif part.startswith("attend"):
-                rows *= self.weighed if kind in ("place", "out") else 1
+                rows *= weighted if kind in ("place", "out") else 1
             elif kind == "place":
                 rows *= self.interpolated
             elif kind == "feature":
@@ -245,4 +256,4 @@ class Architecture:
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbors[level] + 1) * float(CELL) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
-        return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * self.weighed  # the moments
+        return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * weighted  # the moments

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from poli.ellipsoids.symmetric3 import eigh3
-from poli.estimation.architecture import HORIZON
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
@@ -28,12 +27,6 @@ def spacing_per_radius(k: int) -> float:
 
     The mean of their squared distances is about the area of (k + 1) / 2 points over pi."""
     return math.sqrt(2.0 * math.pi / (k + 1))
-
-
-@kernel(inline="always")
-def drawn_near(squared):
-    """Return the factor that clips an offset of this squared length to the horizon; lengths are in radii."""
-    return HORIZON / np.sqrt(squared) if squared > HORIZON * HORIZON else 1.0
 
 
 def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3,) -> (N, 3, 3)
@@ -69,13 +62,8 @@ def point_context(  # -> (N, log_scale + 8 sensor) float32
     if log_scale:
         context[:, 0] = np.clip(np.log(radii), -CONTEXT_LIMIT, CONTEXT_LIMIT)
     if sensor:
-        known = (
-            frames,
-            np.zeros((1, 3)) if rays is None else rays,
-            rays is not None,
-            np.zeros(3) if up is None else up,
-            up is not None,
-        )
+        seen, upright = rays is not None, up is not None
+        known = (frames, rays if seen else np.zeros((1, 3)), seen, up if upright else np.zeros(3), upright)
         run_chunks(over_range(_sensor_context, *known, int(log_scale), context), len(radii))
     return context
 

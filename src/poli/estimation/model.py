@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,10 @@ import numpy as np
 from safetensors import safe_open
 
 from poli.errors import DegenerateError, FormatError, InputError
-from poli.estimation.architecture import Architecture, tensor_name
-from poli.estimation.arrangement import Viewpoint
-from poli.estimation.grid import GRID_INPUTS
-from poli.estimation.motion import MOTION_INPUTS, Known
-from poli.estimation.runtime import Estimate, covariances
-from poli.files.tables import parse_json
+from poli.estimation.architecture import MOTION_INPUTS, Architecture, motion_inputs
+from poli.estimation.ordered_cloud import Viewpoint
+from poli.estimation.runtime.forward import Estimate, Layers, forward
+from poli.io.tables import parse_json
 
 MODEL_FORMAT = "poli model 2"
 
@@ -32,45 +31,32 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
-    def at_motion(self, known: Known | None) -> Model:
-        """Return the model for a pair of scans of which this is known: without inputs that are the same for all points.
-
-        If the relative pose is known, its sizes are those of the layer `pair`; if the grids are known as well, the hidden layer has
-        three more inputs than the architecture says, for the shifts."""
+    def at_motion(self, motion: float | None) -> Model:
+        """Return the model for scans taken this many meters apart (None: unknown), without inputs that are the same for all
+        points."""
         a = self.architecture
         if not a.motion:
-            if known is not None:
-                problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
-                raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
+            self._check_motion(motion)
             return self
-        posed = bool(a.pair) and known is not None and known.posed
-        parts = ("hidden.weight", "hidden.bias", "out.weight", "out.bias")
-        changed = {f"size.{part}": self.weights[f"{'pair' if posed else 'size'}.{part}"] for part in parts}
-        weight, begin = changed["size.hidden.weight"], a.linear_shapes()["size.hidden"][0] - MOTION_INPUTS
-        end = begin + MOTION_INPUTS + (GRID_INPUTS if posed else 0)
-        if known is not None:
-            inputs = known.inputs[: end - begin].astype(np.float32)
-            changed["size.hidden.bias"] = changed["size.hidden.bias"] + weight[:, begin:end] @ inputs
-        shifted = weight[:, end:] if known is not None and known.shifts is not None else weight[:, :0]
-        changed["size.hidden.weight"] = np.concatenate([weight[:, :begin], shifted], axis=1)
-        plain = replace(a, motion=False, pair=0, size=len(weight))
-        kept = {name: weights for name, weights in self.weights.items() if not name.startswith("pair.")}
-        return replace(self, architecture=plain, weights={**kept, **changed})
+        weight = np.ascontiguousarray(self.weights["size.hidden.weight"][:, :-MOTION_INPUTS])
+        changed = {"size.hidden.weight": weight, "size.hidden.bias": self._size_bias(motion)}
+        return replace(self, architecture=replace(a, motion=False), weights={**self.weights, **changed})
 
-    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
-        """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.estimate(points, view).covariances
+    @cached_property
+    def layers(self) -> Layers:
+        """The weights as the kernels take them, for an unknown motion."""
+        plain = self.at_motion(None)
+        return Layers.of(plain.architecture, plain.weights)
 
     def estimate(
-        self, points: np.ndarray, view: Viewpoint, curvature: bool = False, known: Known | None = None
+        self, points: np.ndarray, view: Viewpoint, curvature: bool = False, motion: float | None = None
     ) -> Estimate:  # (N, 3)
-        """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
-        plain = self.at_motion(known)
-        shifts = known.shifts if known is not None and self.architecture.pair else None
+        """Return calibrated covariances (matched points of two clouds of this density differ by N(0, 2 C)), the point spacing
+        around each distinct place in meters, and curvature if asked for."""
+        self._check_motion(motion)
+        layers = self.layers if motion is None else self.layers.with_size_bias(self._size_bias(motion))
         with np.errstate(over="ignore"):
-            found = covariances(
-                points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature, shifts=shifts
-            )
+            found = forward(points, layers, self.calibration, view, curvature=curvature)
         # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.covariances.sum()) and not np.isfinite(found.covariances).all():
             raise DegenerateError(
@@ -78,6 +64,17 @@ class Model:
                 "far too large or too small; retrain the model, or scale the points"
             )
         return found
+
+    def _size_bias(self, motion: float | None) -> np.ndarray:
+        bias = self.weights["size.hidden.bias"]
+        if motion is None:
+            return bias
+        return bias + self.weights["size.hidden.weight"][:, -MOTION_INPUTS:] @ motion_inputs(motion).astype(np.float32)
+
+    def _check_motion(self, motion: float | None) -> None:
+        if motion is not None and not self.architecture.motion:
+            problem = f"motion is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
+            raise InputError(f"{problem}; leave it out, or choose the model lidar")
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -88,19 +85,15 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") == "poli model 1":
-                raise FormatError(f"{path}: model format 1 is no longer supported; retrain it with `poli train`")
             if metadata.get("format") != MODEL_FORMAT:
                 raise FormatError(f"{path}: not a model; `poli train` writes one as model.safetensors")
-            weights = {tensor_name(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         architecture = Architecture.from_dict(parse_json(metadata["architecture"], f"{path}: its architecture"))
         calibration = float(metadata["calibration"])
         name = metadata["name"]
         training = parse_json(metadata.get("config", "{}"), f"{path}: its configuration")
-        if not isinstance(training, dict):
-            raise FormatError(f"{path}: its configuration is not a table; the file is damaged")
-        if not 1e-6 < calibration < 1e6:  # training ends between 0.1 and 10
-            raise FormatError(f"{path}: its calibration is {calibration}; expected a factor between 1e-6 and 1e6")
+        if not isinstance(training, dict) or not 1e-6 < calibration < 1e6:  # training ends between 0.1 and 10
+            raise FormatError(f"{path}: its configuration or calibration ({calibration}) is damaged")
     except (FormatError, MemoryError):
         raise
     except Exception as error:  # from safetensors, numpy (unknown types) and this package

@@ -10,9 +10,9 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kdtree.tree import FARTHEST, STACK, KDTree, box_distance
 from poli.kernel import kernel, over_range
+from poli.options import real_number, whole_number
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
-from poli.validation import real_number, whole_number
 
 NEIGHBORS = 24  # default of `pca` and its callers, except where another number is explained
 

@@ -20,7 +20,7 @@ def split(xyz, order, ranges, boxes, depth, levels, begin, end):
         first, count = root, 1
         for _ in range(levels + 1):
             for node in range(first, first + count):
-                lo, hi = ranges[node, 0], ranges[node, 1]
+                lo, hi = np.int64(ranges[node, 0]), np.int64(ranges[node, 1])  # one type of index for all calls
                 axis = _box(xyz, lo, hi, boxes[node])
                 if node < (1 << depth) - 1:
                     # The left child gets whole leaves; the right one may be empty.
@@ -37,7 +37,7 @@ def split(xyz, order, ranges, boxes, depth, levels, begin, end):
 @kernel(inline="always")
 def _box(xyz, lo, hi, box):
     """Compute the bounding box of these points (infinite and inverted if there are none), and return its longest axis."""
-    axis = 0
+    axis = np.int64(0)  # not a literal, for which numba would compile the callers again
     for a in range(3):
         row = xyz[a]
         least, most = np.inf, -np.inf
@@ -46,7 +46,7 @@ def _box(xyz, lo, hi, box):
             most = max(most, row[s])
         box[a], box[3 + a] = least, most
         if most - least > box[3 + axis] - box[axis]:
-            axis = a
+            axis = np.int64(a)
     return axis
 
 

@@ -16,9 +16,9 @@ from poli.errors import InputError
 from poli.kdtree.build import LEAF, split
 from poli.kdtree.neighborhoods import neighborhoods, thinned, too_fine
 from poli.kernel import kernel, over_range
+from poli.options import real_number, whole_number
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
-from poli.validation import real_number, whole_number
 
 STACK = 64  # deeper than any tree of 2^31 points
 # Squared distances must be finite and nonzero: from 1e154 on they overflow, below 1e-162 they vanish. Both limits leave a margin of
@@ -44,11 +44,11 @@ class KDTree:
         self._boxes = np.empty((nodes, 6))
         self._ranges[0] = 0, count
         top = min(2, self._depth)
-        self._split(max(top - 1, 0), 0, 1)  # two levels one by one, then their subtrees in parallel
+        first, arrays = (1 << top) - 1, (self._xyz, self._order, self._ranges, self._boxes, self._depth)
+        split(*arrays, max(top - 1, 0), 0, 1)  # two levels one by one, then their subtrees in parallel
         if self._depth:
-            first, levels = (1 << top) - 1, self._depth - top
-            smallest = 1 if count > 2048 else 1 << top
-            run_chunks(lambda begin, end: self._split(levels, first + begin, first + end), 1 << top, smallest)
+            rest = self._depth - top
+            run_chunks(lambda a, b: split(*arrays, rest, first + a, first + b), 1 << top, 1 if count > 2048 else 1 << top)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -60,7 +60,7 @@ class KDTree:
         k = whole_number(k, "k", least=1)
         if k > len(self):
             raise InputError(f"k is {k}; expected 1 to {len(self)}, the number of points")
-        squared, found = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
+        squared, found = _search(self.tree, k, self._xyz if queries is None else _columns(queries))
         indices, distances = np.empty_like(found), np.empty_like(squared)
         rows = self._order if queries is None else np.arange(len(found), dtype=np.int32)
         run_chunks(over_range(_unsort, rows, self._order, found, squared, indices, distances), len(found), 4096)
@@ -95,7 +95,7 @@ class KDTree:
 
     def nearest_in_leaf_order(self, k: int) -> tuple[np.ndarray, np.ndarray]:  # (N, k), (N, k)
         """Return squared distances and indices of the k nearest of every point, rows and indices both in leaf order."""
-        return self._search(k, self._xyz)
+        return _search(self.tree, k, self._xyz)
 
     def neighborhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """Return the k nearest neighbors of every point, itself excluded, of the cloud thinned `thinning` times by CELL.
@@ -103,18 +103,11 @@ class KDTree:
         Rows and indices are positions in the leaf order of the thinned cloud, which must have more than k points.
         Neighbors are in no particular order, or nearest first if `ordered`. Much faster than `nearest`, which processes queries one
         by one."""
-        ranges, boxes, xyz, depth = thinned(self.tree, thinning)
-        found = neighborhoods(ranges, boxes, xyz, depth, k, ordered)
-        fine = too_fine(boxes, depth)
+        ranges, boxes, xyz, depth = tree = thinned(self.tree, thinning)
+        found, fine = neighborhoods(ranges, boxes, xyz, depth, k, ordered), too_fine(boxes, depth)
         if k and fine.any():
-            _search_again((ranges, boxes, xyz, depth), fine, k, found)
+            _search_again(tree, fine, k, found)
         return found
-
-    def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return _search(self.tree, k, columns)
-
-    def _split(self, levels: int, begin: int, end: int) -> None:
-        over_range(split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
 
 
 def diagonal(index: KDTree) -> float:

@@ -7,19 +7,92 @@ an array from its first element on: these are the loops that LLVM vectorizes."""
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from poli.estimation.runtime.product import OUTPUTS, panel_points, plain_four, plain_one, rectified_four, rectified_one
-from poli.kernel import kernel
-from poli.simd import larger
+from poli.kernel import intrinsic, kernel
+from poli.simd import call, data_of, larger, load, loop, offset, spread, store, widest_vector
+
+# --- The inner loop of every linear map, written in LLVM IR.
+#
+# In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over inputs.
+# Here a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
+# and four of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
+
+
+OUTPUTS = 4
+
+
+@intrinsic
+def panel_points(_context):
+    """Return the number of points per panel: two vectors."""
+    return types.intp(), lambda context, builder, signature, arguments: ir.Constant(
+        context.get_value_type(types.intp), 2 * widest_vector()
+    )
+
+
+def _panel(outputs: int):
+    """Return an intrinsic that computes out = before + weight x on one panel, and at least `least`.
+
+    Arrays are flat float32, each with its start index; the weights of an output are contiguous, and `stride` is the distance
+    between rows of x, of before and of out."""
+
+    @intrinsic
+    def panel(_context, weight, weight_start, inputs, x, x_start, before, before_start, out, out_start, stride, least):
+        number = types.intp
+        return types.void(weight, number, number, x, number, before, number, out, number, number, types.float32), generate
+
+    def generate(context, builder, signature, arguments):
+        weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
+        weight_start, inputs, x_start, before_start, out_start, stride, least = (arguments[n] for n in (1, 2, 4, 6, 8, 9, 10))
+        lanes = widest_vector()
+        places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
+
+        def at(start, row, lane):
+            return builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
+
+        def add_input(i, running):
+            row_start = builder.add(x_start, builder.mul(i, stride))
+            halves = [load(builder, points, at(row_start, 0, part * lanes), lanes) for part in range(2)]
+            following = []
+            for row in range(outputs):
+                place = builder.add(offset(builder, weight_start, inputs, row), i)
+                weight = spread(builder, builder.load(builder.gep(weights, [place]), align=4), lanes)
+                following += [call(builder, "fma", weight, halves[part], running[2 * row + part]) for part in range(2)]
+            return following
+
+        before = [load(builder, begun, at(before_start, *place), lanes) for place in places]
+        for place, value in zip(places, loop(builder, inputs, before, add_input), strict=True):
+            bounded = call(builder, "maxnum", value, spread(builder, least, lanes), fastmath=("nnan", "nsz"))
+            store(builder, bounded, sums, at(out_start, *place))
+        return context.get_dummy_value()
+
+    return panel
+
+
+_four, _one = _panel(OUTPUTS), _panel(1)
+
 
 TILE = 64
 FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp"}, "error_model": "numpy"}
 
 
 @kernel
+def rows_of(count):
+    """Return an uninitialized tile of this many rows."""
+    return np.empty((count, TILE), np.float32)
+
+
+@kernel
+def blocks_of(neighbors, count):
+    """Return an uninitialized tile of this many rows per neighbor."""
+    return np.empty((neighbors, count, TILE), np.float32)
+
+
+@kernel
 def bias_tile(bias):  # (channels,) -> (channels, TILE)
     """Return a tile with the bias of every point: the initial value of a sum."""
-    tile = np.empty((len(bias), TILE), np.float32)
+    tile = rows_of(len(bias))
     for o in range(len(bias)):
         row, value = tile[o], bias[o]
         for p in range(TILE):
@@ -35,22 +108,14 @@ def linear(weight, x, first, before, out, rectified):
     outputs, inputs = weight.shape
     weights, xs, starts, ys = weight.reshape(-1), x.reshape(-1), before.reshape(-1), out.reshape(-1)
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]
-    step = into * TILE if len(starts) == len(ys) else 0
+    step, least = into * TILE if len(starts) == len(ys) else 0, np.float32(0.0 if rectified else -np.inf)
     for j in range(len(ys) // (into * TILE)):
         for p in range(0, TILE, panel_points()):
             at, begin, end = (j * channels + first) * TILE + p, j * step + p, j * into * TILE + p
             for o in range(0, whole, OUTPUTS):
-                row = o * TILE
-                if rectified:
-                    rectified_four(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
-                else:
-                    plain_four(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
+                _four(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
             for o in range(whole, outputs):
-                row = o * TILE
-                if rectified:
-                    rectified_one(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
-                else:
-                    plain_one(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
+                _one(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
 
 
 @kernel(**FAST)

@@ -1,55 +1,82 @@
 """The head: attention weights for the neighbors, and their weighted moments."""
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.gather import (
-    draw_near,
-    gather_features,
-    gather_offsets,
-    list_near,
-    load_points,
-    own_features,
-    squares,
-    turn_offsets,
-)
-from poli.estimation.runtime.moments import SUMS, weighted_sums
-from poli.kdtree.build import LEAF
-from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
-from poli.simd import LANES, larger
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, exponential, linear, logarithm, rows_of
+from poli.estimation.runtime.gather import gather_features, gather_seen, own_features, squares, turn_offsets
+from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
+
+# --- Softmax over neighbors and the weighted moments, for eight points at once: every sum stays in a register.
+
+
+_LEAST = -60.0  # exp of less is negligible compared with one, and its product with a square would be a slow denormal number
+SUMS = 10  # the weights, x, y, z, and xx, yx, yy, zx, zy, zz
+
+
+@intrinsic
+def weighted_sums(_context, attention, first, step, prior, x, place, count, stride, out):
+    """Sum w, w x and the lower triangle of w x x' over `count` neighbors, where w = exp(attention - its largest) prior.
+
+    Processes the eight points from `place` on and writes the ten rows of `out`. Arrays are flat and rows are `stride` apart;
+    attention starts at `first` and advances by `step` from one neighbor to the next."""
+
+    def generate(context, builder, signature, arguments):
+        scores, weights, places, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 4, 8))
+        first, step, place, count, stride = (arguments[n] for n in (1, 2, 5, 6, 7))
+
+        def at(data, index):
+            return Vector(builder, load(builder, data, index))
+
+        def score(j):
+            return at(scores, builder.add(first, builder.mul(j, step)))
+
+        def larger(j, values):
+            return [score(j).larger(Vector(builder, values[0])).value]
+
+        def add(j, values):
+            weight = (score(j) - most).larger(_LEAST).exponential() * at(weights, builder.add(place, builder.mul(j, stride)))
+            row = builder.add(place, builder.mul(j, builder.mul(stride, ir.Constant(stride.type, 3))))
+            where = [at(places, offset(builder, row, stride, axis)) for axis in range(3)]
+            weighed = [weight * coordinate for coordinate in where]
+            terms = [weight, *weighed, *(weighed[a] * where[b] for a in range(3) for b in range(a + 1))]
+            return [(Vector(builder, value) + term).value for value, term in zip(values, terms, strict=True)]
+
+        floats = ir.VectorType(ir.FloatType(), LANES)
+        most = Vector(builder, loop(builder, count, [ir.Constant(floats, [-1e30] * LANES)], larger)[0])
+        totals = loop(builder, count, [ir.Constant(floats, [0.0] * LANES)] * SUMS, add)
+        for n, total in enumerate(totals):
+            store(builder, total, sums, offset(builder, place, stride, n))
+        return context.get_dummy_value()
+
+    number = types.intp
+    return types.void(attention, number, number, prior, x, number, number, number, out), generate
 
 
 @kernel(**FAST)
-def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
+def attend(points, frames, radius, seen, scalars, table, first_maps, maps, floor, begin, end, moments):
     """Compute the covariance of each point from the attention-weighted moments of its neighbors.
 
-    The neighbors are the nearest (`near`), the first `wide1` neighbors of the lead of the point's cell, and the first `wide2` of
-    the lead of its leaf. `table` has the mapped scalars of all points; `maps` are those of every round, stacked. The covariance, in
-    the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
+    `seen` are its neighbors, as in `gather_seen`. `table` has the mapped scalars of all points; `maps` are those of every round,
+    stacked. The covariance, in the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin`
+    and `end` count tiles."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
     out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
-    count, width, heads, k = len(points), len(place_bias), out_bias.shape[1], near.shape[1]
-    rounds, wide, total = len(out_bias), wide1 + wide2 > 0, k + wide1 + wide2
+    count, width, heads = len(points), len(place_bias), out_bias.shape[1]
+    rounds, wide, total = len(out_bias), seen[3] + seen[5] > 0, seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
-    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets, x = np.empty(TILE), np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
-    place, known = np.empty((total, 9, TILE), np.float32), np.empty((total, width, TILE), np.float32)
-    edge, attention = np.empty((total, width, TILE), np.float32), np.empty((total, heads, TILE), np.float32)
-    prior, deviation = np.empty((total, TILE), np.float32), np.empty((total, TILE), np.float32)
-    inputs, reader = np.empty((scalars.shape[1], TILE), np.float32), np.empty((width, TILE), np.float32)
-    hidden, shape = np.empty((len(hidden_bias), TILE), np.float32), np.empty((6 + heads, TILE), np.float32)
-    sums, weighed, scratch = np.empty((6, TILE), np.float32), np.empty((SUMS, TILE), np.float32), np.empty((2, TILE), np.float32)
-    logs, factor = np.empty((6, TILE), np.float32), np.empty((6, TILE), np.float32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, x, place = blocks_of(total, 3), blocks_of(total, 3), blocks_of(total, 9)
+    known, edge, attention = blocks_of(total, width), blocks_of(total, width), blocks_of(total, heads)
+    prior, deviation, inputs, reader = rows_of(total), rows_of(total), rows_of(scalars.shape[1]), rows_of(width)
+    hidden, shape, weighed, scratch = rows_of(len(hidden_bias)), rows_of(6 + heads), rows_of(SUMS), rows_of(2)
+    sums, logs, factor = rows_of(6), rows_of(6), rows_of(6)
     hidden_begin, reader_begin = bias_tile(hidden_bias), bias_tile(reader_bias + place_bias)
     for tile in range(begin, end):
         start = tile * TILE
-        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        list_near(near, rows, k, who)
-        list_shared(near1, wide1, CELL, start, k, who)
-        list_shared(near2, wide2, LEAF, start, k + wide1, who)
-        gather_offsets(points, who, at, inverse, offsets)
-        draw_near(offsets, scratch[0])
+        gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch[0])
         turn_offsets(offsets, frame, x)
         _draw_in(x, wide, place, prior, scratch)
         squares(place)
@@ -71,17 +98,6 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
         for p in range(min(TILE, count - start)):
             for m in range(6):
                 moments[start + p, m] = sums[m, p]
-
-
-@kernel
-def list_shared(near, wide, step, start, first, who):
-    """List the neighbors of the leads of these points: `step` consecutive points share a lead."""
-    for j in range(wide):
-        names = who[first + j]
-        for cell in range(0, TILE, step):
-            n = near[min((start + cell) // step, len(near) - 1), j] * step
-            for p in range(cell, cell + step):
-                names[p] = n
 
 
 @kernel(**FAST)

@@ -1,9 +1,16 @@
 """Gather the neighbors of a tile's points: offsets in the points' frames, divided by their radii, and features."""
 
+from __future__ import annotations
+
+import math
+import threading
+
 import numpy as np
 
 from poli.estimation.architecture import HORIZON
 from poli.estimation.runtime.arithmetic import FAST, TILE
+from poli.kdtree.build import LEAF
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import LANES, gather_eight, larger, transpose_eight
 
@@ -32,6 +39,17 @@ def list_near(near, rows, k, who):
         row = near[rows[p]]
         for j in range(k):
             who[j, p] = row[j]
+
+
+@kernel
+def list_shared(near, wide, share, step, start, first, who):
+    """List the first `wide` neighbors of the points' leads, as points of level 0.
+
+    `share` consecutive points have the same lead, and a lead's level keeps every `step`-th point."""
+    for j in range(wide):
+        names = who[first + j]
+        for p in range(TILE):
+            names[p] = near[min((start + p) // share, len(near) - 1), j] * step
 
 
 @kernel(**FAST)
@@ -67,6 +85,19 @@ def draw_near(offsets, squared):
                     z = max(min(Z[p], beyond), -beyond)
                     near = np.float32(HORIZON) / np.sqrt(x * x + y * y + z * z)
                     X[p], Y[p], Z[p] = near * x, near * y, near * z
+
+
+@kernel
+def gather_seen(tile, count, step, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, squared):
+    """Load a tile's points, and gather the offsets of all that they see: their own neighbors, and those of their leads on levels 1
+    and 2. The points are every `step`-th of level 0. `seen` has the neighbors on the three levels and how many of them are seen."""
+    near, group, near1, wide1, near2, wide2 = seen
+    load_points(tile, count, step, points, frames, radius, rows, at, frame, inverse)
+    list_near(near, rows, group, who)
+    list_shared(near1, wide1, CELL // step, CELL, tile * TILE, group, who)
+    list_shared(near2, wide2, LEAF // step, LEAF, tile * TILE, group + wide1, who)
+    gather_offsets(points, who, at, inverse, offsets)
+    draw_near(offsets, squared)
 
 
 @kernel(**FAST)
@@ -162,3 +193,23 @@ def keep_features(tile, count, table, first):
     for p in range(count):
         for c in range(whole, width):
             table[first + p, c] = tile[c, p]
+
+
+# --- Memory reused between calls: fresh memory is faulted in page by page, which takes a fifth of the time of an estimate.
+
+
+_LARGEST = 8 << 20  # bytes: larger arrays are not kept, so a map of millions of points does not occupy memory afterwards
+
+
+_workspace = threading.local()  # one per thread, so that concurrent callers do not share memory
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+    """Return an uninitialized array, valid until this thread requests the same name again. Never return it to a user."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    kept = _workspace.__dict__.get(name)
+    if kept is None or len(kept) < size:
+        kept = np.empty(size, np.uint8)
+        if size <= _LARGEST:
+            _workspace.__dict__[name] = kept
+    return kept[:size].view(dtype).reshape(shape)

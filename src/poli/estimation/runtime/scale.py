@@ -1,28 +1,87 @@
 """The last step: axes of the ellipsoids, their sizes, and covariances in the units and the order of the cloud."""
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from poli.estimation.architecture import FLATTEST, THINNEST
-from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.axes import diagonalize
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm, rows_of
 from poli.estimation.runtime.gather import own_features
-from poli.kernel import kernel
-from poli.simd import larger, smaller
+from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, larger, load, offset, smaller, spread, store
+
+# --- Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, written in LLVM IR.
+
+
+_SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth changes nothing in float32
+
+
+@kernel
+def diagonalize(matrices, axes):  # (6, TILE), (9, TILE) float32
+    """Diagonalize matrices given as xx, yx, yy, zx, zy, zz, in place.
+
+    Rows 0 to 2 of `matrices` become the eigenvalues, ascending, and rows 3 i to 3 i + 2 of `axes` the i-th eigenvectors."""
+    flat, into = matrices.reshape(-1), axes.reshape(-1)
+    for p in range(0, TILE, LANES):
+        _diagonalize_eight(flat, into, p, TILE)
+
+
+@intrinsic
+def _diagonalize_eight(_context, matrices, axes, first, stride):
+    def generate(context, builder, signature, arguments):
+        data, into = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1))
+        first, stride = arguments[2:]
+
+        def number(value):
+            return Vector(builder, spread(builder, ir.Constant(ir.FloatType(), value)))
+
+        entries = [Vector(builder, load(builder, data, offset(builder, first, stride, m))) for m in range(6)]
+        diagonal, off = [entries[0], entries[2], entries[5]], {(0, 1): entries[1], (0, 2): entries[3], (1, 2): entries[4]}
+        vectors = [[number(1.0 if i == j else 0.0) for j in range(3)] for i in range(3)]
+        for _ in range(_SWEEPS):
+            for i, j, other in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
+                between = off[i, j]
+                gap, twice = diagonal[j] - diagonal[i], between + between
+                root = (gap * gap + twice * twice).root() + 1e-30  # never zero
+                tangent = twice / (gap - root).where(gap < 0.0, gap + root)
+                cosine = number(1.0) / (tangent * tangent + 1.0).root()
+                sine = tangent * cosine
+                diagonal[i], diagonal[j] = diagonal[i] - tangent * between, diagonal[j] + tangent * between
+                off[i, j] = number(0.0)
+                first_key, second_key = (min(i, other), max(i, other)), (min(j, other), max(j, other))
+                u, v = off[first_key], off[second_key]
+                off[first_key], off[second_key] = cosine * u - sine * v, sine * u + cosine * v
+                for a in range(3):
+                    u, v = vectors[i][a], vectors[j][a]
+                    vectors[i][a], vectors[j][a] = cosine * u - sine * v, sine * u + cosine * v
+        for i, j in ((0, 1), (1, 2), (0, 1)):  # ascending, by exchanges
+            wrong = diagonal[j] < diagonal[i]
+            diagonal[i], diagonal[j] = diagonal[j].where(wrong, diagonal[i]), diagonal[i].where(wrong, diagonal[j])
+            for a in range(3):
+                u, v = vectors[i][a], vectors[j][a]
+                vectors[i][a], vectors[j][a] = v.where(wrong, u), u.where(wrong, v)
+        for i in range(3):
+            store(builder, diagonal[i].value, data, offset(builder, first, stride, i))
+            for a in range(3):
+                store(builder, vectors[i][a].value, into, offset(builder, first, stride, 3 * i + a))
+        return context.get_dummy_value()
+
+    return types.void(matrices, axes, types.intp, types.intp), generate
+
 
 _MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 overflows at 88, and no ellipsoid is stretched this far
 
 
 @kernel(**FAST)
-def size(moments, frames, lengths, most, scalars, context, shifts, weights, own_width, floor, order, begin, end, covariances):
+def size(moments, frames, lengths, most, scalars, context, weights, own_width, floor, order, begin, end, covariances):
     """Compute covariances: axes from the moments, variances stretched by the size map, in units of `lengths`.
 
-    If `own_width`, the inputs of the map are all features of a point, else its scalars alone. `shifts` of the voxel grids, in the
-    points' frames, are among them unless empty. Variances are at most `most` and at least FLATTEST times the largest."""
+    If `own_width`, the inputs of the map are all features of a point, else its scalars alone. Variances are at most `most` and at
+    least FLATTEST times the largest."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
     count, known, extra = len(moments), scalars.shape[1], context.shape[1]
-    inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
-    stretch = np.empty((3, TILE), np.float32)
-    matrix, axes = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32)
+    inputs, hidden = rows_of(hidden_weight.shape[1]), rows_of(len(hidden_bias))
+    stretch, matrix, axes = rows_of(3), rows_of(6), rows_of(9)
     rows, least = np.empty(TILE, np.int32), np.float32(floor**4)
     hidden_begin, out_begin = bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
@@ -44,12 +103,6 @@ def size(moments, frames, lengths, most, scalars, context, shifts, weights, own_
                 for p in range(TILE):
                     row[p] = variance[p] * np.float32(1.0)
                 logarithm(row)
-            if len(shifts):
-                for a in range(3):
-                    row, x, y, z = inputs[known + extra + 3 + a], axes[3 * a], axes[3 * a + 1], axes[3 * a + 2]
-                    for p in range(TILE):
-                        i = rows[p]
-                        row[p] = abs(x[p] * shifts[i, 0] + y[p] * shifts[i, 1] + z[p] * shifts[i, 2])
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(out_weight, hidden, 0, out_begin, stretch, False)
         for a in range(3):

@@ -1,7 +1,0 @@
-"""Solid shapes: triangle meshes, read from files or generated at random, and points sampled from them."""
-
-from poli.data.shapes.mesh import Mesh
-from poli.data.shapes.mesh_files import read_mesh
-from poli.data.shapes.procedural import procedural_mesh
-
-__all__ = ["Mesh", "procedural_mesh", "read_mesh"]

@@ -1,0 +1,185 @@
+"""The encoder: groups pass through the shared MLP, are pooled, and are combined with the features of their centers."""
+
+import numpy as np
+
+from poli.estimation.architecture import CANDIDATES
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, linear, rows_of
+from poli.estimation.runtime.gather import (
+    draw_near,
+    gather_features,
+    gather_offsets,
+    gather_vectors,
+    keep_features,
+    list_near,
+    load_points,
+    own_features,
+    own_vectors,
+    squares,
+    turn_offsets,
+)
+from poli.kdtree.neighborhoods import CELL
+from poli.kernel import kernel
+from poli.simd import larger
+
+
+@kernel(**FAST)
+def encode_points(points, near, k, frames, radius, context, weights, next_map, begin, end, scalars, vectors, mapped):
+    """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. `begin` and `end` count tiles."""
+    place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
+    count, width, extra = len(points), len(edge_bias), context.shape[1]
+    rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 9), blocks_of(k, width), blocks_of(k, width)
+    place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
+    heard, next_begin = bias_tile(place_bias), bias_tile(next_map[1])
+    pooled, node, ahead = rows_of(2 * width + extra), rows_of(len(node_bias)), rows_of(len(next_map[1]))
+    for tile in range(begin, end):
+        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
+        list_near(near, rows, k, who)
+        gather_offsets(points, who, at, inverse, offsets)
+        turn_offsets(offsets, frame, place)
+        squares(place)
+        own_features(context, rows, pooled, 2 * width)
+        if extra:
+            linear(context_weight, pooled, 2 * width, place_begin, heard, False)
+        linear(place_weight, place, 0, heard, first, True)
+        linear(edge_weight, first, 0, edge_begin, second, False)
+        _pool(second, width, k, pooled)
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+
+
+@kernel(**FAST)
+def encode_level(
+    below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors, mapped
+):
+    """Encode a coarser level, whose points are every `step`-th of the level below.
+
+    `known`, `gathered` and `heard_vectors` are the scalars, mapped scalars and vectors of the level below."""
+    place_weight, place_bias, edge_weight, edge_bias, node_weight, node_bias = weights
+    count, width, own = len(frames), len(edge_bias), known.shape[1]
+    turned = 3 * heard_vectors.shape[1]
+    rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
+    at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 3 + turned), blocks_of(k, width), blocks_of(k, width)
+    pooled, node, ahead = rows_of(2 * width + own + turned), rows_of(len(node_bias)), rows_of(len(next_map[1]))
+    place_begin, edge_begin = bias_tile(place_bias), bias_tile(edge_bias)
+    node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
+    for tile in range(begin, end):
+        load_points(tile, count, step, below, frames, radius, rows, at, frame, inverse)
+        list_near(near, rows, k, who)
+        gather_offsets(below, who, at, inverse, offsets)
+        turn_offsets(offsets, frame, place)
+        gather_vectors(heard_vectors, who, frame, place, 3)
+        gather_features(gathered, who, place_begin, first)
+        linear(place_weight, place, 0, first, first, True)
+        linear(edge_weight, first, 0, edge_begin, second, False)
+        _pool(second, width, k, pooled)
+        own_features(known, rows, pooled, 2 * width)
+        own_vectors(heard_vectors, rows, frame, pooled, 2 * width + own)
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+
+
+@kernel(**FAST)
+def _pool(values, width, k, pooled):
+    """Compute the maximum and mean of the rectified values over the neighbors."""
+    zero, share = np.float32(0.0), np.float32(1.0) / np.float32(k)
+    for o in range(width):
+        most, mean = pooled[o], pooled[width + o]
+        for p in range(TILE):
+            most[p], mean[p] = zero, zero
+        for j in range(k):
+            strip = values[j, o]
+            for p in range(TILE):
+                value = larger(strip[p], zero)
+                most[p] = larger(most[p], value)
+                mean[p] += share * value
+
+
+@kernel(**FAST)
+def finish(inputs, weight, begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped):
+    """Write a tile's features from its inputs: rectified scalars, vectors in the common frame, and scalars after the next map."""
+    start, width = tile * TILE, scalars.shape[1]
+    filled = min(TILE, count - start)
+    linear(weight, inputs, 0, begin, node, False)
+    for c in range(width):
+        row = node[c]
+        for p in range(TILE):
+            row[p] = larger(row[p], np.float32(0.0))
+    linear(next_map[0], node, 0, next_begin, ahead, False)
+    keep_features(node, filled, scalars, start)
+    keep_features(ahead, filled, mapped, start)
+    for p in range(filled):
+        for v in range(vectors.shape[1]):
+            x, y, z = node[width + 3 * v, p], node[width + 3 * v + 1, p], node[width + 3 * v + 2, p]
+            for a in range(3):
+                vectors[start + p, v, a] = frames[start + p, a, 0] * x + frames[start + p, a, 1] * y + frames[start + p, a, 2] * z
+
+
+# --- The decoder: interpolate the features of the coarser level and combine them with those of this level.
+
+
+@kernel
+def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
+    """Write the nearest coarse points of fine point i, among its lead and the lead's neighbors, to `chosen`, and their normalized
+    inverse-distance weights to `weights`."""
+    count, filled = len(chosen), 0
+    for j in range(-1, min(near.shape[1], CANDIDATES)):
+        n = lead if j < 0 else near[lead, j]
+        d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
+        if filled < count or d < weights[count - 1]:
+            p = min(filled, count - 1)
+            while p > 0 and weights[p - 1] > d:
+                weights[p], chosen[p] = weights[p - 1], chosen[p - 1]
+                p -= 1
+            weights[p], chosen[p] = d, n
+            filled = min(filled + 1, count)
+    total = 0.0
+    for j in range(count):
+        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
+        total += weights[j]
+    for j in range(count):
+        weights[j] /= total
+
+
+@kernel(**FAST)
+def read_level(
+    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end,
+    scalars, vectors, mapped,
+):  # fmt: skip
+    """Decode one level.
+
+    `known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
+    `heard_vectors` its vectors. Each point interpolates the `read` nearest among the lead of its cell and the lead's neighbors."""
+    place_weight, place_bias, node_weight, node_bias = weights
+    count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
+    rows, at, frame, inverse = np.empty(TILE, np.int32), np.empty((3, TILE)), rows_of(9), np.empty(TILE)
+    offsets, place, hidden = blocks_of(read, 3), blocks_of(read, 3 + turned), blocks_of(read, width)
+    squared = np.empty(TILE, np.float32)
+    chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
+    distances, shares = np.empty(read), rows_of(read)
+    inputs, node, ahead = rows_of(2 * width + 3 * own.shape[1]), rows_of(len(node_bias)), rows_of(len(next_map[1]))
+    place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
+    for tile in range(begin, end):
+        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
+        for p in range(TILE):
+            i = rows[p]
+            interpolation_weights(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
+            for j in range(read):
+                who[j, p], shares[j, p] = chosen[j], distances[j]
+        gather_offsets(coarse, who, at, inverse, offsets)
+        draw_near(offsets, squared)
+        turn_offsets(offsets, frame, place)
+        gather_vectors(heard_vectors, who, frame, place, 3)
+        gather_features(gathered, who, place_begin, hidden)
+        linear(place_weight, place, 0, hidden, hidden, True)
+        for o in range(width):
+            out = inputs[o]
+            for p in range(TILE):
+                out[p] = np.float32(0.0)
+            for j in range(read):
+                strip, share = hidden[j, o], shares[j]
+                for p in range(TILE):
+                    out[p] += share[p] * strip[p]
+        own_features(known, rows, inputs, width)
+        own_vectors(own, rows, frame, inputs, 2 * width)
+        finish(inputs, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)

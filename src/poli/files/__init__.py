@@ -1,1 +1,0 @@
-"""Safe reading and writing of files, independent of their format."""

@@ -1,0 +1,1 @@
+"""Files, datasets and bags, atomic writes, and limits on what an untrusted file may claim."""

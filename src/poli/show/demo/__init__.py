@@ -1,5 +1,0 @@
-"""The demo behind `poli demo`: ellipsoids, densification, registration and odometry in a simulated town."""
-
-from poli.show.demo.run import Summary, run_demo
-
-__all__ = ["Summary", "run_demo"]

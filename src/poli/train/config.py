@@ -1,0 +1,266 @@
+"""The configuration of a training run: a TOML file with checked types, saved in every checkpoint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from poli.errors import FormatError, InputError, did_you_mean
+from poli.estimation.architecture import LEAST_POINTS, Architecture
+from poli.io.tables import parse_json, read_toml
+from poli.train.losses import LossConfig
+from poli.worlds.places import PLACES
+from poli.worlds.sensors import SENSORS
+
+# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
+# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
+Phase = Literal["shapes", "sizes", "curvature"]
+
+WORLDS_A_SEED = 10_000  # a run's worlds start at seed * 10,000
+
+
+@dataclass(frozen=True)
+class ScanConfig:
+    """Simulated worlds to drive through, and how pairs are made from scans."""
+
+    worlds: int = 80
+    stations: int = 4  # spots in each world
+    sensors_each: int = 2  # sensors that record a pair at each spot
+    places: tuple[str, ...] = ()  # kinds of place; all if empty
+    sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
+    validation_worlds: int = 10
+    datasets: tuple[str, ...] = ()  # recorded sequences, of any kind that poli.dataset supports
+    odometry: bool = True  # `poli train` estimates the poses of datasets by odometry, and deskews; false: their own poses
+    recorded: int = 120  # scans of each dataset that start a pair, at most; a fifth of them is held out
+    min_range: float = 0.0  # meters; returns of datasets nearer than this are dropped (the vehicle itself)
+    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
+    raw_share: float = 0.1  # fraction of the pairs that are not voxelized
+    points: int = 4096  # maximum per cloud: a sector of the scan
+    clouds: int = 1  # per step
+    survey_voxel: float = 0.2  # meters, of the survey that is the partner while shapes are trained
+    rotation_noise: float = 0.1  # of the measured pose, degrees per axis
+    translation_noise: float = 0.02  # meters per axis
+    max_distance: float = 2.0  # meters, or voxels if that is more: points farther apart do not match
+    blind: float = 0.06  # fraction of the clouds without sensor position; the same fraction without up, and without either
+
+    def __post_init__(self) -> None:
+        for setting, known in (("places", PLACES), ("sensors", (*SENSORS, "any"))):
+            for name in getattr(self, setting):
+                if name not in known:
+                    raise InputError(f"scans.{setting}: unknown {name!r}; expected some of {', '.join(known)}")
+        if not 0 <= self.worlds <= WORLDS_A_SEED or self.worlds + len(self.datasets) < 1:
+            raise InputError("scans: nothing to train on; set scans.worlds or scans.datasets")
+        if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
+            raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
+        if self.recorded < 10 or not self.min_range >= 0:
+            raise InputError("scans: recorded must be at least 10, min_range not negative")
+        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.max_distance) <= 0:
+            raise InputError("scans: voxels, survey_voxel and max_distance must be positive")
+        if min(self.rotation_noise, self.translation_noise) < 0 or not (0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3):
+            raise InputError("scans: noise must be at least 0, raw_share between 0 and 1, blind between 0 and 0.3")
+
+
+_LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
+SHAPES_A_SEED = 10_000  # a run's shapes start at seed * 10,000
+_TRAINED_ON = ("scans", "data", "pairs")  # tables of a configuration file, one of which is required
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Surfaces to draw pairs from: our own random shapes, mesh files, or both."""
+
+    procedural: int = 400  # shapes
+    resolution: int = 96  # of their polygonization
+    meshes: tuple[str, ...] = ()  # .ply or .obj files; relative names are relative to the configuration's folder
+    mesh_share: float = 0.5  # fraction of the clouds drawn from meshes, if there are both
+    validation_procedural: int = 12  # shapes that are not trained on
+    validation_meshes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.procedural <= SHAPES_A_SEED:
+            raise InputError(f"data.procedural is {self.procedural}; expected 0 to {SHAPES_A_SEED}")
+        if self.validation_procedural < 0 or self.procedural + len(self.meshes) < 1:
+            raise InputError("data: nothing to train on; set data.meshes or data.procedural")
+        if not 0.0 <= self.mesh_share <= 1.0 or self.resolution < 16:
+            raise InputError("data: mesh_share must be between 0 and 1, resolution at least 16")
+
+
+_MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """How pairs of clouds are drawn from objects."""
+
+    points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
+    clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
+    partners: int = 1  # P per Q
+    # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
+    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
+    partner_density: float = 1.0
+    max_rotation: float = 60.0  # degrees, between P and Q
+    translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
+    rotation_noise: float = 0.0  # degrees per axis
+    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
+    # have none. Quadrics depend on the noise more than directions do.
+    noise: float = 0.0
+    # While curvature is trained, three in five clouds show a part of the surface, up to this many times as dense: at any noise,
+    # some surfaces are smooth and some are rough.
+    zoom: float = 1.0
+    max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
+
+    def __post_init__(self) -> None:
+        if not self.points or min(self.points) < LEAST_POINTS:
+            raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
+        if self.clouds < 1 or self.partners < 1:
+            raise InputError("pairs.clouds and pairs.partners must be at least 1")
+        if not (self.partner_density >= 1.0 and 1.0 <= self.zoom <= _MOST_ZOOM):
+            raise InputError(
+                f"pairs: partner_density is {self.partner_density} and zoom {self.zoom}; expected at least 1, and zoom at most "
+                f"{_MOST_ZOOM:g}"
+            )
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
+            self.max_distance is not None and self.max_distance <= 0
+        ):
+            raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """Steps, learning rate and intervals of a run."""
+
+    steps: int = 4000
+    learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
+    warmup: int = 100
+    settle: float = 0.1  # fraction of the steps, after those of shapes: only sizes are trained, on partners as dense as the clouds
+    bend: float = 0.0  # the last fraction of the steps: only curvature is trained; needs architecture.curvature
+    final_fraction: float = 0.01  # final learning rate as a fraction of the peak
+    weight_decay: float = 0.0
+    clip: float = 1.0  # maximum norm of the gradient
+    average: float = 0.998  # decay of the moving average of the weights, which the model file contains
+    log_every: int = 20
+    validate_every: int = 500
+    checkpoint_every: int = 200
+
+    def spans(self) -> dict[Phase, tuple[int, int]]:
+        """Return the first step of each phase, and the one after its last."""
+        bending = self.steps - round(self.bend * self.steps)
+        settling = max(0, bending - round(self.settle * self.steps))
+        return {"shapes": (0, settling), "sizes": (settling, bending), "curvature": (bending, self.steps)}
+
+    def phase(self, step: int) -> Phase:
+        """Return what a step trains."""
+        return next(phase for phase, (_, end) in self.spans().items() if step < end or end == self.steps)
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
+            raise InputError("schedule: steps and intervals must be at least 1, warmup at least 0")
+        if not (self.learning_rate > 0 and self.clip > 0 and self.weight_decay >= 0):
+            raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
+        if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1):
+            raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1]")
+        if min(self.settle, self.bend) < 0 or self.settle + self.bend > 1:
+            raise InputError("schedule: settle and bend must be at least 0, and their sum at most 1")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """All settings of a training run."""
+
+    name: str = "objects"
+    seed: int = 0
+    initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
+    # Factor for L after calibration on held-out pairs: real scans match better than simulated ones by a measured amount.
+    calibration_scale: float = 1.0
+    data: DataConfig = field(default_factory=DataConfig)
+    pairs: PairConfig = field(default_factory=PairConfig)
+    scans: ScanConfig | None = None  # if given, the run is on scans, and `data` and `pairs` are not used
+    loss: LossConfig = field(default_factory=LossConfig)
+    architecture: Architecture = field(default_factory=Architecture)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 100:
+            raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
+        if self.schedule.bend and not self.architecture.curvature:
+            raise InputError("schedule.bend: the architecture has no curvature; set architecture.curvature above 0")
+        if not 0.1 <= self.calibration_scale <= 10.0:
+            raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
+
+    def to_json(self) -> str:
+        """Return the configuration as JSON."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> TrainConfig:
+        """Parse the output of `to_json`."""
+        return build(TrainConfig, parse_json(text, "the configuration"), "")
+
+
+def read_config(path: str | Path) -> TrainConfig:
+    """Read a TOML file with the tables and names of `TrainConfig`. Settings not in the file keep their defaults.
+
+    The file must name what to train on, or an empty file would start the training of the model `objects`, which takes hours.
+    """
+    path = Path(path)
+    values = read_toml(path)
+    try:
+        config = build(TrainConfig, values, "")
+    except InputError as error:
+        raise FormatError(f"{path}: {error}") from None
+    if not any(table in values for table in _TRAINED_ON):
+        what = "the file is empty" if not values else f"it has only {', '.join(sorted(values))}"
+        raise FormatError(f"{path}: nothing to train on: {what}; add a table [scans], [data] or [pairs] (see configs/)")
+    return config
+
+
+def resolve(name: str, beside: Path) -> str:
+    """Return the path of a file named in a configuration, relative to `beside`; names of shipped models are returned unchanged."""
+    return str(beside / name) if Path(name).suffix else name
+
+
+def build(kind: type, values: Any, where: str) -> Any:
+    """Build a dataclass from nested dictionaries, checking every name and type."""
+    if not isinstance(values, dict):
+        raise InputError(f"{where or 'the configuration'}: expected a table")
+    known = {f.name for f in fields(kind)}
+    for name in values:
+        if name not in known:
+            what = "table" if isinstance(values[name], dict) else "setting"
+            raise InputError(f"unknown {what} {where}{name}; expected one of {', '.join(sorted(known))}{did_you_mean(name, known)}")
+    hints = get_type_hints(kind)
+    return kind(**{name: _typed(hints[name], value, f"{where}{name}") for name, value in values.items()})
+
+
+def _typed(hint: Any, value: Any, name: str) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        if value is None:
+            return None
+        hint = next(h for h in get_args(hint) if h is not type(None))
+    if is_dataclass(hint):
+        return build(hint, value, f"{name}.")  # type: ignore[arg-type]
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{name} is {_shown(value)}; expected a list")
+        return tuple(_typed(get_args(hint)[0], v, name) for v in value)
+    plain = hint if isinstance(hint, type) else str  # the value of a Literal is checked by the class that has it
+    right = isinstance(value, int | float) and not isinstance(value, bool) if plain is float else isinstance(value, plain)
+    if not right or (plain is int and isinstance(value, bool)):
+        raise InputError(f"{name} is {_shown(value)}; expected {plain.__name__}")
+    if plain is float and not abs(value) < _LARGEST:  # also rejects NaN; before conversion, which overflows for huge integers
+        raise InputError(f"{name} is {_shown(value)}; expected a finite number")
+    if plain is int and abs(value) >= _LARGEST_WHOLE:
+        raise InputError(f"{name} is {_shown(value)}; expected a number below 2^63")
+    return plain(value)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for an error message, shortened."""
+    try:
+        text = repr(value)
+    except ValueError:  # integers with too many digits
+        text = "a very large number"
+    return text if len(text) <= 80 else f"{text[:77]}..."

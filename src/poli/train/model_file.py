@@ -1,0 +1,102 @@
+"""Write a trained network to the file that inference reads, and read it back."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import save
+
+from poli.errors import InputError, PoliError
+from poli.estimation.model import MODEL_FORMAT, Model
+from poli.io.atomic import atomic_path
+from poli.train.config import TrainConfig
+from poli.train.network import Network, TrainingModel
+from poli.train.object_pairs import PairBatch
+from poli.train.validate import validate
+
+_LENGTH = struct.Struct("<Q")  # of the header, before it
+_MEDIAN = 2.366  # of a chi-squared variable with three degrees of freedom, whose mean is 3
+_ALIGNED = 8  # bytes: where the tensors begin
+# Parts of a network that start over if any of their settings differs from those of the initial model.
+_LAST = {"size": ("size", "motion"), "bend": ("curvature", "curvature_wide")}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file whose bytes depend only on its content.
+
+    The library writes the metadata in an order that differs between processes; here it is sorted by name.
+    """
+    whole = save({name: t.detach().contiguous().clone() for name, t in tensors.items()}, dict(metadata))
+    begin = _LENGTH.size + _LENGTH.unpack_from(whole)[0]
+    header = json.loads(whole[_LENGTH.size : begin])
+    entries = {name: header[name] for name in sorted(header, key=lambda name: header[name].get("data_offsets", [-1, -1]))}
+    entries["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(_LENGTH.pack(len(text)) + text)
+        file.write(memoryview(whole)[begin:])
+
+
+def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
+    """Return the factor for L that calibrates it on held-out pairs of equal density, or one without pairs.
+
+    Were d Gaussian, d'(2C)^-1 d would have the mean 3 and the median 2.37. Matches at edges give it a heavy tail, even among likely
+    inliers, so no factor brings about both: with the mean at 3, most matches are closer than the sizes say. The factor is halfway
+    between the two."""
+    result = validate(model, held_out)
+    if result is None:
+        return 1.0
+    ratio = result.nees_median / _MEDIAN * result.nees / 3.0
+    if not 0.0 < ratio < math.inf:
+        raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out surfaces is {result.nees}")
+    return float(ratio**0.25)
+
+
+def export_model(path: Path, network: Network, config: TrainConfig, steps: int, calibration: float) -> None:
+    """Write the weights under the names of `Architecture.linear_shapes`, and all other inputs of inference as metadata."""
+    tensors = {}
+    for name in config.architecture.linear_shapes():
+        layer = network.maps[name.replace(".", "_")]
+        for kind in ("weight", "bias"):
+            tensors[f"{name}.{kind}"] = getattr(layer, kind).detach().cpu().float().contiguous()
+    metadata = {
+        "format": MODEL_FORMAT,
+        "name": config.name,
+        "architecture": json.dumps(asdict(config.architecture)),
+        "calibration": repr(calibration),
+        "steps": str(steps),
+        "config": config.to_json(),
+    }
+    write_tensors(path, tensors, metadata)
+
+
+def import_model(model: Model, network: Network) -> None:
+    """Copy the weights of a model into a network of the same architecture.
+
+    The sizes and the curvature, which are learned last, from the rest, may differ in width or in their inputs. The sizes, or the
+    curvature, start over then."""
+    ours, theirs = network.architecture, model.architecture
+    over = [part for part, names in _LAST.items() if any(getattr(ours, name) != getattr(theirs, name) for name in names)]
+    if replace(theirs, **{name: getattr(ours, name) for part in over for name in _LAST[part]}) != ours:
+        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
+    tensors = network.state_dict()
+    for name in ours.linear_shapes():
+        if name.split(".")[0] not in over:
+            for kind in ("weight", "bias"):
+                tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
+    network.load_state_dict(tensors)
+
+
+def network_of(model: Model) -> Network:
+    """Return the network of a model, on the CPU, for inference. The caller's random state is preserved."""
+    with torch.random.fork_rng(devices=[]):
+        network = Network(model.architecture)
+    import_model(model, network)
+    return network.eval().requires_grad_(False)
