@@ -99,7 +99,9 @@ def _maps() -> None:
 
 def _odometry() -> None:
     # With point times, so that odometry deskews.
-    scans = list(Drive(World(make_place("town", 1)), SENSORS["vlp16"], Ride(), 3, 0, deskewed=False))
+    world = World(make_place("town", 1))
+    scans = list(Drive(world, SENSORS["vlp16"], Ride(), 3, 0, deskewed=False))
+    world.distance(scans[0].points[:9].astype(np.float64))
     with tempfile.TemporaryDirectory() as folder:
         odometer = poli.Odometer()
         with DriveMap(Path(folder) / "map.ply", odometer) as drive_map:
