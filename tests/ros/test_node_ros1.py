@@ -43,7 +43,7 @@ def played(tmp_path_factory):
         write_clouds(folder / "drive.bag", "ros1", [message("ros1", scan, i) for i, scan in enumerate(drive)])
         master.call("setParam", "/poli_densify/per_point", 2)
         nodes = {
-            "densify": master.poli("densify", "--in", "/points", "--out", "/dense", "--voxel", "0.3"),  # the default job
+            "densify": master.poli("densify", "densify", "--in", "/points", "--out", "/dense", "--voxel", "0.3"),
             # As roslaunch calls it: with a remapping, and a name of its choice.
             "estimate": master.poli(
                 "estimate", "estimate", "--in", "/raw", "--out", "/estimated", "--voxel", "0.4", "/raw:=/points", "__name:=other"
