@@ -52,7 +52,7 @@ def commands(text: str) -> list[list[str]]:
     """The words after `poli` of every line that begins with it or runs it as a module."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True) if re.match(r"\s*(poli|torchrun|python -m poli) ", line) else []
+        words = shlex.split(line, comments=True) if re.match(r"\s*(poli|python -m poli) ", line) else []
         words = words[: min((words.index(end) for end in (">", "|", "&&") if end in words), default=len(words))]
         if words:
             found.append(words[words.index("poli") + 1 :])

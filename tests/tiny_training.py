@@ -42,11 +42,14 @@ vectors = 2
 head = 8
 reach = 12
 [schedule]
-steps = STEPS
 warmup = 2
 log_every = 1
 validate_every = 6
 checkpoint_every = 2
+[shapes]
+steps = SHAPES
+[sizes]
+steps = SIZES
 """
 
 
@@ -78,8 +81,9 @@ def town_log() -> TrackedLog:
 
 
 def tiny(folder: Path, steps: int) -> Path:
+    """Write the configuration of a run of this many steps, a tenth of them for sizes."""
     path = folder / f"tiny{steps}.toml"
-    path.write_text(TINY.replace("STEPS", str(steps)))
+    path.write_text(TINY.replace("SHAPES", str(steps - steps // 10)).replace("SIZES", str(steps // 10)))
     return path
 
 

@@ -31,9 +31,9 @@ _FARTHEST_SHIFT = 0.3  # meters
 _FARTHEST_TURN = 1.0  # degrees
 
 
-# One factor of the sizes of `lidar` was fitted to the first. The others are not unseen: the faults of sensors were measured on all
-# seven sequences, and some of the others were looked at while the sizes were designed.
-CHOSEN_ON = ("kitti_raw_0013", "nuscenes_0001", "mulran_kaist03")
+# Networks are compared on the first (`frontier`). The others are not unseen: the faults of sensors were measured on all seven
+# sequences, and some of the others were looked at while the sizes were designed.
+COMPARED_ON = ("kitti_raw_0013", "nuscenes_0001", "mulran_kaist03")
 REPORTED_ON = ("kitti_raw_0005", "kitti_raw_0009", "nuscenes_0006", "robosense_e1r")
 
 
@@ -78,7 +78,7 @@ def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[Real
     """The real sequences of the benchmarks, at each voxel size."""
     voxels = tuple(voxels)
     found = []
-    for name in (*CHOSEN_ON, *REPORTED_ON):
+    for name in (*COMPARED_ON, *REPORTED_ON):
         beams = (16, 32, None) if name.startswith("kitti") else (None,)
         nearest = 2.5 if name.startswith("nuscenes") else 0.0
         found += [RealConfiguration(name, voxel, b, nearest) for b in beams for voxel in voxels]

@@ -92,7 +92,9 @@ def _noisy(draw: Any, points: int, noise: float, seed: int) -> Curved:
 
 def _compare(clouds: list[Curved], model: str) -> dict[str, Any]:
     truth = np.concatenate([c.curvatures for c in clouds])
-    fields = [estimate(c.points, model=model, viewpoint=c.points + _SEEN_FROM * c.normals, warn=False) for c in clouds]
+    fields = [
+        estimate(c.points, model=model, viewpoint=c.points + _SEEN_FROM * c.normals, warn=False, curvature=True) for c in clouds
+    ]
     ours = np.nan_to_num(np.concatenate([f.curvatures for f in fields]))
     sigmas = np.concatenate([f.curvature_sigmas for f in fields])
     by_k: dict[int, list[np.ndarray]] = {k: [] for k in _KS}

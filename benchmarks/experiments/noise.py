@@ -63,7 +63,7 @@ def run(options: Options) -> Iterator[Report]:
         f"the best PCA has {plain.rmse:.1f} / {plain.median:.1f} ({plain.rmse_setting} / {plain.median_setting}), the best PCA "
         f"with inverse distances as weights {weighted.rmse:.1f} / {weighted.median:.1f} ({weighted.rmse_setting} / "
         f"{weighted.median_setting})",
-        f"{config.schedule.steps} steps of {config.pairs.clouds} clouds with {config.pairs.partners} partners each; "
+        f"{config.steps} steps of {config.pairs.clouds} clouds with {config.pairs.partners} partners each; "
         "matches are nearest neighbors under the measured pose",
         "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma uses that value",
     ]

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from poli.train.checkpoint import read_log
-from poli.train.config import DataConfig, PairConfig, ScheduleConfig, TrainConfig
+from poli.train.config import DataConfig, PairConfig, ScheduleConfig, StageConfig, TrainConfig
 from poli.train.losses import LossConfig
 from poli.train.trainer import train
 
@@ -108,7 +108,9 @@ def _train(steps: int, folder: Path) -> dict[str, np.ndarray]:
         data=DataConfig(procedural=40, validation_procedural=0),
         pairs=PairConfig(points=(500,), clouds=2, partners=2, translation_noise=0.02),
         loss=LossConfig(kind="ttqc", rotation_sigma=0.01, translation_sigma=0.02),
-        schedule=ScheduleConfig(steps=steps, log_every=5),
+        schedule=ScheduleConfig(log_every=5),
+        shapes=StageConfig(steps),
+        sizes=StageConfig(),
     )
     train(config, folder, fresh=True)
     rows = read_log(folder / "log.csv")

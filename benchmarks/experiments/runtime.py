@@ -1,11 +1,14 @@
 """Time and memory of an estimate by number of points and stage, against our PCA, Open3D and small_gicp.
 
+With POLI_NUM_THREADS=1, for one thread.
+
 Example: python -m benchmarks runtime --real sequences --json runtime.json
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +23,7 @@ from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Column, Plot, Report, Table
 from benchmarks.rivals.pca import NEIGHBORS, pca_rivals
 from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
-from poli.errors import InputError
+from poli.errors import DensityWarning, InputError
 from poli.estimation import estimate, pca
 from poli.voxels import voxel_downsample
 
@@ -52,6 +55,7 @@ _TABLE = Table(
         *(Column(stage, f"{{stages_ms[{stage}]:.1f}}") for stage in STAGES),
         *(Column(title, f"{{times_ms[{name}]:.1f}}") for name, title in _NAMES.items() if name != "poli"),
         Column("POLI / Open3D", "{ratio_open3d:.2f}"),
+        Column("POLI / small_gicp", "{ratio_small_gicp:.2f}"),
         Column("peak MB", lambda r: "not known" if r["peak_mb"] is None else f"{r['peak_mb']:.1f}"),
     ],
 )
@@ -59,16 +63,18 @@ _TABLE = Table(
 
 def run(options: Options) -> Iterator[Report]:
     root, first_call = options.real, None
-    with same_threads() as threads:
+    with same_threads() as threads, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DensityWarning)
         clouds = {"simulated": _measure(options, "simulated", simulated_cloud)}
         if root:
             clouds["real"] = _measure(options, "real", lambda count: real_cloud(root, count))
         vlp16 = _vlp16(options)
         if options.first_call:
             first_call = first_call_seconds(simulated_cloud(FIRST_POINTS).points, options.model)
+    used = "1 thread" if threads == 1 else f"{threads} threads"
     summary = {"vlp16_ms": vlp16["total_ms"], "vlp16": vlp16, "threads": threads, "repeats": options.repeats}
     notes = [
-        f"milliseconds, medians of {options.repeats} runs, {threads} threads for all, contestants in turns; points are not "
+        f"milliseconds, medians of {options.repeats} runs, {used} for all, contestants in turns; points are not "
         f"voxelized; model {Path(options.model).name}; PCA of {NEIGHBORS} neighbors",
         "the stages come from a second series of runs, so their sum differs slightly from POLI's time, that of `poli.estimate`",
         "peak: additional resident memory of `poli.estimate` in a fresh process with model and kernels loaded; the input points "
@@ -98,8 +104,9 @@ def run(options: Options) -> Iterator[Report]:
         summary |= {"first_call_cold_s": cold, "first_call_warm_s": warm}
         notes.append(f"`import poli` and an estimate of {FIRST_POINTS} points: {cold:.1f} s with an empty cache, then {warm:.2f} s")
     plot = Plot("points", "ms", "method", "points", "ms", "scan", kind="loglog", title="Covariances of a {panel} scan")
-    records, plots = [r for measured in clouds.values() for r in measured], {"runtime": partial(plot.draw, lines)}
-    yield Report("runtime", "Runtime and memory of an estimate", records, _TABLE, notes, summary, plots)
+    records, name = [r for measured in clouds.values() for r in measured], "runtime" if threads > 1 else "runtime_one_thread"
+    title = f"Runtime and memory of an estimate, {used}"
+    yield Report(name, title, records, _TABLE, notes, summary, {name: partial(plot.draw, lines)})
 
 
 def _measure(options: Options, kind: str, cloud_of: Callable[[int], SizedCloud]) -> list[dict[str, Any]]:
@@ -124,7 +131,7 @@ def _exponents(records: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _contestants(points: np.ndarray, model: str) -> dict[str, Callable[[], object]]:
-    return {"poli": lambda: estimate(points, model, warn=False), "pca": lambda: pca(points, k=NEIGHBORS), **pca_rivals(points)}
+    return {"poli": lambda: estimate(points, model), "pca": lambda: pca(points, k=NEIGHBORS), **pca_rivals(points)}
 
 
 def _vlp16(options: Options) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""`python -m poli`, as `torchrun -m poli` needs it."""
+"""`python -m poli`, with which `poli train` starts its other processes."""
 
 from poli.cli import main
 

@@ -75,13 +75,14 @@ class EstimateConfig:
     motion: float | None = option(
         None, "Sizes for scans taken this far apart (0: the same place again); default: unknown.", unit="meters", least=0.0
     )
+    curvature: bool = option(False, "Networks: also estimate the principal curvatures of the surface.")
     floor: float = option(0.0, "Thicken each ellipsoid by this length.", unit="meters", least=0.0)
     calibration: BeamCalibration | None = calibration_option()
 
     def __post_init__(self) -> None:
         check(self)
-        for name in ("motion",) if self.model == "pca" else ("k", "radius"):
-            if getattr(self, name) is not None:
+        for name in ("motion", "curvature") if self.model == "pca" else ("k", "radius"):
+            if getattr(self, name) not in (None, False):
                 raise InputError(f"{name} is {getattr(self, name)}; it is not for model {self.model!r}, remove one of the two")
 
 

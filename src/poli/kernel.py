@@ -59,6 +59,13 @@ def over_range(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
     return lambda begin, end: kernel(*before, begin, end, *after)
 
 
+def in_turns(kernel: Callable, *args: Any) -> Callable[[np.ndarray], None]:
+    """Return a function of `turns` that calls `kernel`, for `threads.run_turns`. `args` are its other arguments, in order."""
+    place = kernel.__code__.co_varnames.index("turns")
+    before, after = args[:place], args[place:]
+    return lambda turns: kernel(*before, turns, *after)
+
+
 def readable(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     """Return the array as a kernel's input: contiguous and read-only, whatever was passed, so that numba compiles only once."""
     view = np.ascontiguousarray(array, dtype).view()

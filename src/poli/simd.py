@@ -1,4 +1,4 @@
-"""Operations on eight floats at once, written in LLVM IR because compilers do not vectorize short loops.
+"""Operations on vectors of floats, written in LLVM IR because compilers do not vectorize short loops.
 
 LLVM lowers them to the vector instructions of each CPU."""
 
@@ -11,12 +11,20 @@ from numba.core import cgutils
 from poli.kernel import config, intrinsic
 
 LANES = 8
-_FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
+MOST_LANES = 16
+_NUMBER = types.intp
 
 
 def widest_vector() -> int:
-    """Return the number of floats in a vector register of this CPU: 16 with AVX-512, else 8."""
-    return 16 if config.ENABLE_AVX and binding.get_host_cpu_features().get("avx512f") else 8
+    """Return the number of floats in a vector register of this CPU: 16 with AVX-512, else 8, as for CPUs named to numba."""
+    here = config.ENABLE_AVX and config.CPU_NAME is None
+    return MOST_LANES if here and binding.get_host_cpu_features().get("avx512f") else LANES
+
+
+@intrinsic
+def widest_lanes(_context):
+    """Return `widest_vector()` in a kernel."""
+    return _NUMBER(), lambda context, builder, signature, arguments: ir.Constant(ir.IntType(64), widest_vector())
 
 
 def data_of(context, builder, kind, array):
@@ -24,14 +32,14 @@ def data_of(context, builder, kind, array):
     return context.make_array(kind)(context, builder, array).data
 
 
-def load(builder, data, index, lanes=LANES):
-    """Load a vector of floats from `index` on."""
-    pointer = ir.VectorType(ir.FloatType(), lanes).as_pointer()
+def load(builder, data, index, lanes=LANES, kind=None):
+    """Load a vector from `index` on, of floats if no `kind` is given."""
+    pointer = ir.VectorType(kind or ir.FloatType(), lanes).as_pointer()
     return builder.load(builder.bitcast(builder.gep(data, [index]), pointer), align=4)
 
 
 def store(builder, vector, data, index):
-    """Store a vector of floats from `index` on."""
+    """Store a vector from `index` on."""
     builder.store(vector, builder.bitcast(builder.gep(data, [index]), vector.type.as_pointer()), align=4)
 
 
@@ -50,15 +58,21 @@ def call(builder, name, *vectors, **options):
     return builder.call(function, vectors, **options)
 
 
+# Coefficients of the series of log(1 + m) / m^3 + ..., from the highest power on (Cephes).
+LOGARITHM = (
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+    -2.4999993993e-1, 3.3333331174e-1,
+)  # fmt: skip
+
+
 class Vector:
-    """Eight floats with operators, so that code that builds instructions reads like the computation."""
+    """A vector of floats with operators, so that code that builds instructions reads like the computation."""
 
     def __init__(self, builder, value) -> None:
         self.builder, self.value = builder, value
 
-    @staticmethod
-    def _value(other):
-        return other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
+    def _value(self, other):
+        return other.value if isinstance(other, Vector) else ir.Constant(self.value.type, [other] * self.value.type.count)
 
     def _with(self, other, operation) -> Vector:
         build = getattr(self.builder, operation)
@@ -79,9 +93,17 @@ class Vector:
     def __lt__(self, other):
         return self.builder.fcmp_ordered("<", self.value, self._value(other))
 
+    def constant(self, number: float) -> Vector:
+        """Return a vector of this number."""
+        return Vector(self.builder, self._value(number))
+
     def root(self) -> Vector:
         """Return the square root."""
         return self._call("sqrt")
+
+    def magnitude(self) -> Vector:
+        """Return the absolute value."""
+        return self._call("fabs")
 
     def larger(self, other: Vector | float) -> Vector:
         """Return the larger of each pair."""
@@ -94,11 +116,30 @@ class Vector:
         series = rest * 1.9875691500e-4 + 1.3981999507e-3
         for coefficient in (8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
             series = series * rest + coefficient
-        integers = ir.VectorType(ir.IntType(32), LANES)
+        lanes = self.value.type.count
+        integers = ir.VectorType(ir.IntType(32), lanes)
         power = self.builder.fptosi(whole.value, integers)
-        power = self.builder.add(power, ir.Constant(integers, [127] * LANES))
-        power = self.builder.shl(power, ir.Constant(integers, [23] * LANES))
-        return series * Vector(self.builder, self.builder.bitcast(power, _FLOATS))
+        power = self.builder.add(power, ir.Constant(integers, [127] * lanes))
+        power = self.builder.shl(power, ir.Constant(integers, [23] * lanes))
+        return series * Vector(self.builder, self.builder.bitcast(power, self.value.type))
+
+    def logarithm(self) -> Vector:
+        """Return log, to two units in the last place, for positive normal numbers."""
+        whole = ir.VectorType(ir.IntType(32), self.value.type.count)
+
+        def integer(value):
+            return ir.Constant(whole, [value] * whole.count)
+
+        bits = self.builder.bitcast(self.value, whole)
+        # x = 2^n m with m between 0.7 and 1.4, for which the series in m - 1 converges fast.
+        n = self.builder.ashr(self.builder.sub(bits, integer(0x3F3504F3)), integer(23))
+        m = self.builder.bitcast(self.builder.sub(bits, self.builder.shl(n, integer(23))), self.value.type)
+        m, e = Vector(self.builder, m) - 1.0, Vector(self.builder, self.builder.sitofp(n, self.value.type))
+        series = m * LOGARITHM[0] + LOGARITHM[1]
+        for coefficient in LOGARITHM[2:]:
+            series = series * m + coefficient
+        square = m * m
+        return m + (series * m * square - square * 0.5 - e * 2.12194440e-4) + e * 0.693359375
 
     def _call(self, name: str, *others: Vector | float) -> Vector:
         values = (self.value, *map(self._value, others))
@@ -190,6 +231,40 @@ def gather_eight(_context, table, starts, first, channel, own, own_start, own_st
     return types.void(table, starts, _NUMBER, _NUMBER, own, _NUMBER, _NUMBER, out, _NUMBER, _NUMBER), generate
 
 
+def _differences(share: int):
+    """Return an intrinsic for points of which `share` consecutive ones have the same name."""
+
+    @intrinsic
+    def differences(_context, table, names, place, at, unit, out, stride):
+        return types.void(table, names, _NUMBER, at, unit, out, _NUMBER), generate
+
+    def generate(context, builder, signature, arguments):
+        table, names, at, unit, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 3, 4, 5))
+        place, stride = arguments[2], arguments[6]
+        double, single = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
+        rows = []
+        for p in range(0, LANES, share):
+            name = builder.load(builder.gep(names, [builder.add(place, ir.Constant(place.type, p))]))
+            rows.append(builder.mul(builder.sext(name, place.type), ir.Constant(place.type, 3)))
+        scale = load(builder, unit, place, LANES, ir.DoubleType())
+        for axis in range(3):
+            there = ir.Constant(double, ir.Undefined)
+            values = [builder.load(builder.gep(table, [builder.add(row, ir.Constant(place.type, axis))])) for row in rows]
+            for p in range(LANES):
+                there = builder.insert_element(there, values[p // share], ir.Constant(ir.IntType(32), p))
+            start = offset(builder, place, stride, axis)
+            away = builder.fsub(there, load(builder, at, start, LANES, ir.DoubleType()))
+            store(builder, builder.fptrunc(builder.fmul(away, scale), single), out, start)
+        return context.get_dummy_value()
+
+    return differences
+
+
+# Compute out[a, p] = (table[names[p], a] - at[a, p]) unit[p] for the three axes a and eight points p from `place` on, in float64.
+# Arrays are flat; rows of `at` and `out` are `stride` apart. The second is for names that come in fours.
+gather_differences, gather_shared_differences = _differences(1), _differences(4)
+
+
 @intrinsic
 def transpose_eight(_context, source, start, stride, target, target_start, target_stride):
     """Transpose a block of eight by eight numbers: target[j, i] = source[i, j]. Arrays are flat."""
@@ -207,32 +282,92 @@ def transpose_eight(_context, source, start, stride, target, target_start, targe
 
 @intrinsic
 def squared_distances(_context, X, Y, Z, first, x, y, z, out, place):
-    """Write the squared distances of (x, y, z) to the points first to first + 7 into out[place : place + 8]."""
+    """Write the squared distances of (x, y, z) to a vector of points, from `first` on, into `out` from `place` on."""
 
     def generate(context, builder, signature, arguments):
-        first, out, place = arguments[3], data_of(context, builder, signature.args[7], arguments[7]), arguments[8]
+        lanes, out = widest_vector(), data_of(context, builder, signature.args[7], arguments[7])
+        first, place = arguments[3], arguments[8]
         total = None
         for axis in range(3):
-            row = load(builder, data_of(context, builder, signature.args[axis], arguments[axis]), first)
-            away = builder.fsub(row, spread(builder, arguments[4 + axis]))
-            square = builder.fmul(away, away, flags=("contract",))
-            total = square if total is None else builder.fadd(total, square, flags=("contract",))
+            row = load(builder, data_of(context, builder, signature.args[axis], arguments[axis]), first, lanes)
+            away = builder.fsub(row, spread(builder, arguments[4 + axis], lanes))
+            total = _add_square(builder, total, away)
         store(builder, total, out, place)
         return context.get_dummy_value()
 
     return types.void(X, Y, Z, _NUMBER, types.float32, types.float32, types.float32, out, _NUMBER), generate
 
 
+def _add_square(builder, total, value):
+    square = builder.fmul(value, value, flags=("contract",))
+    return square if total is None else builder.fadd(total, square, flags=("contract",))
+
+
 @intrinsic
-def not_above(_context, values, place, limit):
-    """Return a bit mask: bit i is set if values[place + i] <= limit."""
+def boxes_within(_context, boxes, place, box, limit):
+    """Return a bit mask: bit i is set if the squared distance between the boxes `place` + i and `box` does not exceed `limit`.
+
+    The rows of `boxes` are the lower corners by axis, then the upper ones, and so are the numbers of `box`."""
 
     def generate(context, builder, signature, arguments):
-        data = data_of(context, builder, signature.args[0], arguments[0])
-        below = builder.fcmp_ordered("<=", load(builder, data, arguments[1]), spread(builder, arguments[2]))
-        return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
+        lanes, place, limit = widest_vector(), arguments[1], arguments[3]
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = cgutils.unpack_tuple(builder, array.shape)[1]
+        corners = [spread(builder, corner, lanes) for corner in cgutils.unpack_tuple(builder, arguments[2])]
+        total, zero = None, ir.Constant(ir.VectorType(ir.FloatType(), lanes), [0.0] * lanes)
+        for axis in range(3):
+            low, high = (load(builder, array.data, offset(builder, place, stride, axis + part), lanes) for part in (0, 3))
+            apart = builder.fsub(low, corners[3 + axis]), builder.fsub(corners[axis], high)
+            away = call(builder, "maxnum", *apart, fastmath=("nnan",))
+            total = _add_square(builder, total, call(builder, "maxnum", away, zero, fastmath=("nnan",)))
+        return _mask(builder, builder.fcmp_ordered("<=", total, spread(builder, limit, lanes)))
+
+    return _NUMBER(boxes, _NUMBER, types.UniTuple(types.float32, 6), types.float32), generate
+
+
+@intrinsic
+def not_above(_context, values, place, limit):
+    """Return a bit mask for a vector of values: bit i is set if values[place + i] <= limit."""
+
+    def generate(context, builder, signature, arguments):
+        lanes, data = widest_vector(), data_of(context, builder, signature.args[0], arguments[0])
+        limit = spread(builder, arguments[2], lanes)
+        return _mask(builder, builder.fcmp_ordered("<=", load(builder, data, arguments[1], lanes), limit))
 
     return _NUMBER(values, _NUMBER, types.float32), generate
+
+
+def _mask(builder, condition):
+    """Return a vector of conditions as the bits of a number."""
+    return builder.zext(builder.bitcast(condition, ir.IntType(condition.type.count)), ir.IntType(64))
+
+
+@intrinsic
+def insert(_context, value, name, place, least, names, count, stride):
+    """Insert a vector of values, with their names, into `count` sorted rows of the least so far, after equal ones.
+
+    The largest is lost. Arrays are flat; rows of `least` and `names` are `stride` apart, and columns start at `place`."""
+
+    def generate(context, builder, signature, arguments):
+        value, name, least, names = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 3, 4))
+        place, count, stride = (arguments[n] for n in (2, 5, 6))
+        lanes, whole = widest_vector(), ir.IntType(32)
+
+        def next_row(r, values):
+            at = builder.add(place, builder.mul(r, stride))
+            mine, called, displaced = values
+            best, known = load(builder, least, at, lanes), load(builder, names, at, lanes, whole)
+            # What is displaced displaces the next, even if that is its equal.
+            wins = builder.or_(displaced, builder.fcmp_ordered("<", mine, best))
+            store(builder, builder.select(wins, mine, best), least, at)
+            store(builder, builder.select(wins, called, known), names, at)
+            return [builder.select(wins, best, mine), builder.select(wins, known, called), wins]
+
+        nobody = ir.Constant(ir.VectorType(ir.IntType(1), lanes), [0] * lanes)
+        loop(builder, count, [load(builder, value, place, lanes), load(builder, name, place, lanes, whole), nobody], next_row)
+        return context.get_dummy_value()
+
+    return types.void(value, name, _NUMBER, least, names, _NUMBER, _NUMBER), generate
 
 
 @intrinsic

@@ -7,6 +7,7 @@ they can be called from several threads at once and after a fork.
 import os
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,8 +18,12 @@ from multiprocessing.connection import wait
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from poli.errors import InputError, printable
 
+_ENDED = np.zeros(4, np.int64)  # the turns of a stage that has ended
+_FEWEST_TURNS = 2  # per thread: for less, waking a thread does not pay
 _CHUNKS_PER_THREAD = 8  # small ones: other processes, or the host of a virtual machine, slow one thread down at any moment
 # More threads than this cost memory (each has buffers) and bring no speed.
 _PER_CORE, _ALWAYS_ALLOWED = 4, 16
@@ -58,10 +63,50 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
         for begin, end in waiting:
             work(begin, end)
 
-    # The caller works too: in small loops, waking a thread takes longer than the work.
-    helpers = [_executor(most).submit(help_out) for _ in range(threads - 1)]
+    _with_help(help_out, threads)
+
+
+Stage = tuple[Callable[[np.ndarray], object], int]  # a kernel that takes turns (`turns.take`), and the number of turns
+
+
+def run_turns(*stages: Stage, ended: Callable[[int], object] = lambda stage: None, dependent: bool = False) -> None:
+    """Call `work(turns)` in every thread, for each (work, total) in order.
+
+    The threads share `turns`, from which a kernel takes the numbers below `total` one by one (`turns.take`). So a kernel is
+    called once per thread, however uneven the work is, and allocates its memory once. A thread starts the next stage while others
+    still finish the last or, if stages are `dependent`, waits for them in a loop: to wake a sleeping thread for every stage would
+    take longer than many a stage. `ended` is called with the number of each stage when it ends in the calling thread."""
+    from poli.turns import enter, leave  # and with it numba, which commands that convert files do without
+
+    threads = min(thread_count(), max(total for _, total in stages) // _FEWEST_TURNS)
+    shared = [(work, np.array([0, total, 0, 0])) for work, total in stages]
+    caller = threading.get_ident()
+
+    def help_out() -> None:
+        try:
+            for number, (work, turns) in enumerate(shared):
+                before = shared[number - 1][1] if number and dependent else _ENDED
+                while not enter(before, turns):
+                    time.sleep(0.0)  # more threads than cores: let the others run
+                try:
+                    work(turns)
+                finally:
+                    leave(turns)
+                if threading.get_ident() == caller:
+                    ended(number)
+        except BaseException:
+            for _, turns in shared:
+                turns[0] = turns[1]  # nothing is left to wait for
+            raise
+
+    _with_help(help_out, max(threads, 1))
+
+
+def _with_help(work: Callable[[], None], threads: int) -> None:
+    """Run `work` in this many threads. The caller is one of them: in small loops, waking a thread takes longer than the work."""
+    helpers = [_executor(thread_count()).submit(work) for _ in range(threads - 1)]
     try:
-        help_out()
+        work()
     finally:
         for helper in helpers:
             if not helper.cancel():  # a helper that a busy pool has not started yet has nothing left to do

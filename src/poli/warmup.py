@@ -20,6 +20,7 @@ import poli
 from poli import certify
 from poli.beams.adjustment import Linear, Planes, equations
 from poli.certify.checks import low_minima
+from poli.estimation import load_model
 from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.drive_map import DriveMap
@@ -57,6 +58,8 @@ def _estimates() -> None:
         field = poli.estimate(points, model=model)
         field.mahalanobis(field.means)
         field.sample(2)
+        if load_model(model).architecture.curvature:
+            poli.estimate(points, model=model, curvature=True)
     poli.estimate(points, up=None)
     poli.estimate(points, motion=1.0)
     poli.pca(points, radius=0.5)

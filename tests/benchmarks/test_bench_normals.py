@@ -67,3 +67,23 @@ def test_a_short_training_writes_weights_that_are_read_back(tmp_path, monkeypatc
     assert trained_steps(weights) == "2"
     assert isinstance(network, PointWeights)
     np.testing.assert_array_equal(normals_by(network, points, 12, 1), deepfit_normals(points, 12, 1, weights))
+
+
+def test_the_frontier_trains_and_times_its_variants_and_resumes(tmp_path, monkeypatch):
+    config = tmp_path / "small.toml"
+    config.write_text(
+        'name = "small"\n[data]\nprocedural = 2\nresolution = 32\nvalidation_procedural = 1\n[pairs]\npoints = [150]\n'
+    )
+    options = ["--shapes", "2", "--sizes", "1", "--variants", "3", "--processes", "1", "--repeats", "1"]
+    words = ["frontier", str(config), *options, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]
+    minutes = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+        main()
+        [record] = json.loads((tmp_path / "frontier_objects.json").read_text())["records"]
+        minutes.append(record["minutes"])
+        assert 0.0 < record["normal_rmse"] < 90.0
+        assert record["ms"] > 0.0
+        assert record["multiply_adds"] < 30_000
+    assert minutes[0] == minutes[1]  # judged once
+    assert (tmp_path / "frontier_objects.png").is_file()

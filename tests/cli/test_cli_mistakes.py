@@ -48,7 +48,7 @@ def house(tmp_path_factory):
         write_kitti(house / "kitti", sequence, [Scan(scan.points)] * 3, poses)
     (house / "kitti" / "poses" / "01.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n")
     (house / "unknown_key.toml").write_text('name = "a"\nteapots = 3\n')
-    (house / "no_number.toml").write_text('name = "a"\n[schedule]\nsteps = "many"\n')
+    (house / "no_number.toml").write_text('name = "a"\n[shapes]\nsteps = "many"\n')
     (house / "beams.txt").write_text("1.0\ntwo\n")
     poli.write(np.random.default_rng(2).normal(size=(400, 3)) * [9.0, 0.1, 0.1], house / "rod.xyz")
     poli.write(np.random.default_rng(3).normal(size=(400, 3)), house / "ball.xyz")
@@ -119,6 +119,8 @@ MISTAKES = [
     ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
     ("estimate good.pcd out.npz --k 10", r"k is 10; it is not for model 'lidar'"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
+    ("estimate good.pcd out.npz --model pca --curvature", r"curvature is True; it is not for model 'pca'"),
+    ("estimate good.pcd out.npz --curvature --device cuda", r"--curvature runs on the CPU"),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
     # outputs
     ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),

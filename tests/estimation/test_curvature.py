@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import poli
 from oracles import random_pose
+from poli.cli import app
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
@@ -16,13 +18,13 @@ from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")
-from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.config import StageConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.network import Network  # noqa: E402
 from poli.train.network_input import group  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
-from tiny_training import ARCHITECTURES, tiny  # noqa: E402
+from tiny_training import ARCHITECTURES, exported, tiny  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 SMALL = [
@@ -83,7 +85,7 @@ def test_kernels_compute_what_torch_computes(architecture):
 def test_a_sphere_bends_away_from_outside_and_towards_from_its_center():
     points = sphere(800, 2.0)
     for viewpoint, sign in ((np.zeros(3), 1.0), (100.0 * points, -1.0)):
-        field = poli.estimate(points, model="objects", viewpoint=viewpoint)
+        field = poli.estimate(points, model="objects", curvature=True, viewpoint=viewpoint)
         assert field.has_curvature
         np.testing.assert_allclose(np.median(field.mean_curvature), sign * 0.5, rtol=0.1)
         np.testing.assert_allclose(np.median(field.gaussian_curvature), 0.25, rtol=0.2)
@@ -93,7 +95,7 @@ def test_a_sphere_bends_away_from_outside_and_towards_from_its_center():
 
 def test_curvature_has_the_unit_of_the_cloud():
     points = sphere(500, 1.0)
-    field, large = (poli.estimate(scale * points, model="objects", warn=False) for scale in (1.0, 1000.0))
+    field, large = (poli.estimate(scale * points, model="objects", curvature=True, warn=False) for scale in (1.0, 1000.0))
     np.testing.assert_allclose(1000.0 * large.curvatures, field.curvatures, atol=1e-3)
     np.testing.assert_allclose(large.surface_error(100.0), 1000.0 * field.surface_error(0.1), rtol=1e-3)
 
@@ -102,19 +104,23 @@ def test_a_cylinder_is_straight_along_its_axis_and_a_plane_everywhere():
     rng = np.random.default_rng(0)
     angle, z = rng.uniform(0.0, 2.0 * np.pi, 900), rng.uniform(-1.5, 1.5, 900)
     inner = np.abs(z) < 1.0
-    field = poli.estimate(np.stack([0.5 * np.cos(angle), 0.5 * np.sin(angle), z], axis=1), model="objects").select(inner)
+    field = poli.estimate(np.stack([0.5 * np.cos(angle), 0.5 * np.sin(angle), z], axis=1), model="objects", curvature=True).select(
+        inner
+    )
     bent = np.abs(field.curvatures)
     assert np.median(bent.max(axis=1)) == pytest.approx(2.0, rel=0.1)
     assert np.median(bent.min(axis=1)) < 0.2
     around = np.take_along_axis(field.curvature_directions, bent.argmax(axis=1)[:, None, None], axis=1)[:, 0]
     assert np.median(np.abs(around[:, 2])) < 0.15
-    flat = poli.estimate(np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", viewpoint=np.array([0.0, 0.0, 5.0]))
+    flat = poli.estimate(
+        np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", curvature=True, viewpoint=np.array([0.0, 0.0, 5.0])
+    )
     assert np.quantile(np.abs(flat.curvatures), 0.95) < 0.05
 
 
 def test_normals_of_quadrics_are_better_on_a_sphere():
     points = sphere(400, 1.0)
-    field = poli.estimate(points, model="objects", viewpoint=100.0 * points)
+    field = poli.estimate(points, model="objects", curvature=True, viewpoint=100.0 * points)
     cosines = (np.einsum("ni,ni->n", n, points).clip(-1.0, 1.0) for n in (field.normals, field.quadric_normals))
     flat, bent = (np.degrees(np.arccos(cosine)) for cosine in cosines)
     assert np.median(bent) < 0.3 * np.median(flat)
@@ -123,7 +129,7 @@ def test_normals_of_quadrics_are_better_on_a_sphere():
 
 def test_errors_grow_with_the_distance_and_are_about_right():
     rng = np.random.default_rng(1)
-    field = poli.estimate(sphere(500, 1.0), model="objects", viewpoint=np.zeros(3))
+    field = poli.estimate(sphere(500, 1.0), model="objects", curvature=True, viewpoint=np.zeros(3))
     near, far = field.surface_error(0.05), field.surface_error(0.3)
     assert (far > near).all()
     # Points of the sphere around each point, against the quadric there.
@@ -140,7 +146,7 @@ def test_errors_grow_with_the_distance_and_are_about_right():
 
 
 def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path):
-    field = poli.estimate(sphere(200, 1.0), model="objects")
+    field = poli.estimate(sphere(200, 1.0), model="objects", curvature=True)
     T = random_pose(np.random.default_rng(0))
     moved = field.transform(T)
     np.testing.assert_array_equal(moved.curvatures, field.curvatures)
@@ -157,8 +163,24 @@ def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path)
     assert not Ellipsoids.load(tmp_path / "field.ply").has_curvature
 
 
+def test_curvature_is_estimated_only_if_asked_for(tmp_path):
+    points = sphere(200, 10.0)
+    assert not poli.estimate(points).has_curvature
+    with pytest.raises(InputError, match="curvature=True"):
+        _ = poli.estimate(points).curvatures
+    with pytest.raises(InputError, match="PCA"):
+        poli.estimate(points, model="pca", curvature=True)
+    with pytest.raises(InputError, match="does not estimate it"):
+        poli.estimate(points, model=exported(tmp_path, ARCHITECTURES[0]), curvature=True)
+    poli.write(points, tmp_path / "ball.xyz")
+    for words, expected in ((), False), (("--curvature",), True):
+        out = tmp_path / "field.npz"
+        assert CliRunner().invoke(app, ["estimate", str(tmp_path / "ball.xyz"), str(out), *words]).exit_code == 0
+        assert Ellipsoids.load(out).has_curvature == expected
+
+
 def test_damaged_curvature_in_a_file_is_refused(tmp_path):
-    poli.estimate(sphere(100, 1.0), model="objects").save(tmp_path / "field.npz")
+    poli.estimate(sphere(100, 1.0), model="objects", curvature=True).save(tmp_path / "field.npz")
     arrays = dict(np.load(tmp_path / "field.npz"))
     np.savez(tmp_path / "bad.npz", **{**arrays, "second_order_sigmas": np.zeros((100, 3))})
     with pytest.raises(FormatError, match="second_order_sigmas"):
@@ -170,18 +192,18 @@ def curving(folder: Path, steps: int) -> TrainConfig:
     return replace(
         config,
         architecture=replace(config.architecture, curvature=6),
-        schedule=replace(config.schedule, settle=0.0, bend=0.5, learning_rate=1e-2),
+        shapes=StageConfig(steps // 2),
+        sizes=StageConfig(),
+        curvature=StageConfig(steps // 2),
     )
 
 
 def test_training_curvature_leaves_the_rest_as_it_is(tmp_path):
     config = curving(tmp_path, 8)
-    assert [config.schedule.phase(step) for step in (0, 3, 4, 7)] == ["shapes", "shapes", "curvature", "curvature"]
+    assert [config.stage(step)[0] for step in (0, 3, 4, 7)] == ["shapes", "shapes", "curvature", "curvature"]
     train(config, tmp_path / "run")
     before = read_model(tmp_path / "run" / "model.safetensors")
-    more = replace(
-        config, initial=str(tmp_path / "run" / "model.safetensors"), schedule=replace(config.schedule, bend=1.0, steps=6)
-    )
+    more = replace(config, initial=str(tmp_path / "run" / "model.safetensors"), shapes=StageConfig(), curvature=StageConfig(6))
     train(more, tmp_path / "more")
     after = read_model(tmp_path / "more" / "model.safetensors")
     changed = {name for name, w in before.weights.items() if not np.array_equal(w, after.weights[name])}
@@ -192,7 +214,9 @@ def test_training_curvature_leaves_the_rest_as_it_is(tmp_path):
     )
     train(wider, tmp_path / "wider")
     points = sphere(80, 1.0)
-    fields = [poli.estimate(points, model=tmp_path / run / "model.safetensors", warn=False) for run in ("run", "wider")]
+    fields = [
+        poli.estimate(points, model=tmp_path / run / "model.safetensors", warn=False, curvature=True) for run in ("run", "wider")
+    ]
     np.testing.assert_array_equal(fields[0].covariances, fields[1].covariances)
     assert (fields[0].curvatures != fields[1].curvatures).any()
 
@@ -200,11 +224,11 @@ def test_training_curvature_leaves_the_rest_as_it_is(tmp_path):
 def test_curvature_is_added_to_a_model_without_it(tmp_path):
     config = read_config(tiny(tmp_path, 2))
     first = train(config, tmp_path / "plain")
-    bent = replace(curving(tmp_path, 2), initial=str(first), schedule=replace(config.schedule, steps=2, settle=0.0, bend=1.0))
-    field = poli.estimate(sphere(80, 1.0), model=train(bent, tmp_path / "bent"), warn=False)
+    bent = replace(curving(tmp_path, 2), initial=str(first), shapes=StageConfig(), curvature=StageConfig(2))
+    field = poli.estimate(sphere(80, 1.0), model=train(bent, tmp_path / "bent"), warn=False, curvature=True)
     assert field.has_curvature
     with pytest.raises(InputError, match="no curvature"):
-        replace(config, schedule=replace(config.schedule, bend=0.5))
+        replace(config, curvature=StageConfig(1))
 
 
 def test_neighbors_that_only_curvature_needs_do_not_change_the_ellipsoids():

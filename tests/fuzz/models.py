@@ -101,7 +101,8 @@ _TINY = {
     "name": "tiny", "seed": 3, "data": {"procedural": 2, "resolution": 24, "validation_procedural": 1},
     "pairs": {"points": [64, 128], "clouds": 2, "partners": 2}, "loss": {"kind": "ttqc"},
     "architecture": {"neighbors": [8, 8], "edge": [8, 8], "scalars": [8, 8], "vectors": 2, "head": 8, "reach": 12},
-    "schedule": {"steps": 10, "warmup": 2, "log_every": 1, "validate_every": 6, "checkpoint_every": 2},
+    "shapes": {"steps": 9}, "sizes": {"steps": 1},
+    "schedule": {"warmup": 2, "log_every": 1, "validate_every": 6, "checkpoint_every": 2},
 }  # fmt: skip
 
 

@@ -110,8 +110,8 @@ def test_neighborhoods_of_all_points_at_once(points, k, thinning):
     index = KDTree(points + np.array([4e5, -5e6, 100.0]))
     kept = points[index.leaf_order][:: 4**thinning]
     k = min(k, len(kept) - 1)
-    found = index.neighborhoods(k, thinning, ordered=True)
-    unordered = np.linalg.norm(kept[index.neighborhoods(k, thinning)] - kept[:, None], axis=2)
+    found = index.neighborhoods(*[(0, False)] * thinning, (k, True))[-1]
+    unordered = np.linalg.norm(kept[index.neighborhoods(*[(0, False)] * thinning, (k, False))[-1]] - kept[:, None], axis=2)
     assert found.shape == (len(kept), k)
     assert (found != np.arange(len(kept))[:, None]).all()  # no point is its own neighbor
     assert all(len(set(row)) == k for row in found.tolist())

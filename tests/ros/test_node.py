@@ -173,6 +173,9 @@ def test_estimate_adds_fields_and_leaves_invalid_returns_out(node):
     job.change({"voxel": 2.0})
     job.process(tiny_bags.cloud("sqlite3", 2, points=60))
     assert node.published["/out"][1].width < 60
+    job.change({"model": "lidar", "voxel": 0.0, "curvature": True})
+    job.process(tiny_bags.cloud("sqlite3", 3, points=60))
+    assert records_of_cloud(node.published["/out"][2], "published").dtype.names[-2:] == ("curvature_1", "curvature_2")
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dic
             given |= {f"centers{level}": rows[::CELL].copy(), f"lead{level}": lead}
             rows = np.arange(len(given[f"centers{level}"]))
         near = np.empty((len(rows), k), np.int64)
-        near[rows] = rows[index.neighborhoods(k, level, ordered=True)]
+        near[rows] = rows[index.neighborhoods(*[(0, False)] * level, (k, True))[-1]]
         given[f"near{level}"] = near
     return given
 

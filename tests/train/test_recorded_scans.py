@@ -29,9 +29,10 @@ voxels = [0.5, 1.0]
 [loss]
 outliers = 0.1
 tail = 0.5
-[schedule]
-steps = 4
-settle = 0.5
+[shapes]
+steps = 2
+[sizes]
+steps = 2
 """
     + SCANNED
 )
@@ -46,7 +47,7 @@ def test_a_dataset_with_its_own_poses(tmp_path, drive):
     write_folder(tmp_path / "drive", "drive", list(drive), drive.poses)
     source = recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None)
     assert len(list(source.held_out(1))) == 3
-    batch = source.draw(np.random.default_rng(0), phase="shapes")
+    batch = source.draw(np.random.default_rng(0), stage="shapes")
     assert batch.coverage > 0.8
     np.testing.assert_array_equal(batch.matches.T_measured.numpy(), batch.T_true)  # measured poses are used unchanged
     near = recorded_scans(replace(CONFIG, min_range=5.0), SMALL, 0, tmp_path, tmp_path, lambda *_: None)

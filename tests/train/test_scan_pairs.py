@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from poli.scan import Scan
-from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
-from poli.worlds.scan_pairs import ScanPair, load_pairs, save_pairs, simulated_pairs
+from poli.worlds.scan_pairs import load_pairs, save_pairs, simulated_pairs
 from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
 from poli.train.config import ScanConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.losses import LossConfig, MatchBatch, pair_loss  # noqa: E402
 from poli.train.network import TrainingModel  # noqa: E402
-from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
+from poli.train.scan_pairs import draw_scans, sector  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 from tiny_training import ARCHITECTURES, SCANNED  # noqa: E402
 
@@ -42,10 +41,10 @@ def test_scans_of_a_spot_agree_with_each_other_and_with_the_survey(pair):
     assert np.median(cKDTree(survey).query(still.points)[0]) < 0.15
 
 
-@pytest.mark.parametrize("phase", ["shapes", "sizes"])
-def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, phase):
+@pytest.mark.parametrize("stage", ["shapes", "sizes"])
+def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, stage):
     config = replace(CONFIG, clouds=2)
-    batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), phase)
+    batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), stage)
     assert batch.matches.source.shape == (2, 600, 3)
     T_true = torch.from_numpy(batch.T_true)
     d = (batch.matches.target - moved(batch.matches.source, T_true)).norm(dim=2)
@@ -55,17 +54,17 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, phase):
     off = (batch.matches.T_measured - T_true)[:, :3, 3].abs()
     assert 0.0 < off.max() < 0.1
     assert batch.coverage > 0.8
-    again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), phase)
+    again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), stage)
     assert torch.equal(again.matches.target, batch.matches.target)
 
 
 def test_while_shapes_are_learned_voxels_are_matched_at_the_true_surface(pair):
     """Voxel means are off a curved surface, and returns are noisy."""
     config = replace(CONFIG, voxels=(1.0,), raw_share=0.0)
-    shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), phase="shapes").matches.target[0].numpy()
+    shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), stage="shapes").matches.target[0].numpy()
     exact = {tuple(p) for p in pair.q.fields["exact"].astype(np.float64).tolist()}
     assert all(tuple(p) in exact for p in shaping.tolist())
-    settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), phase="sizes").matches.target[0].numpy()
+    settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), stage="sizes").matches.target[0].numpy()
     assert np.mean([tuple(p) in exact for p in settling.tolist()]) < 0.1
 
 
@@ -130,9 +129,11 @@ points = 400
 [loss]
 outliers = 0.1
 visibility = 0.3
+[shapes]
+steps = 2
+[sizes]
+steps = 2
 [schedule]
-steps = 4
-settle = 0.5
 validate_every = 4
 checkpoint_every = 2
 """
@@ -191,28 +192,18 @@ def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
 
 
 def test_visibility_and_the_tail_are_for_shapes_alone(pair):
-    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
+    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), stage="sizes")
     loss = LossConfig(kind="tqc", outliers=0.1, tail=0.5, visibility=0.4)
     model = TrainingModel(SMALL, loss)
     L, frames = (t[None] for t in model.network.sized(batch.groups))
     expected = pair_loss(replace(loss, visibility=0.0, tail=0.0), batch.matches, L, frames)
-    assert model(batch, phase="sizes").total.item() == pytest.approx(expected.total.item(), abs=1e-6)
+    assert model(batch, stage="sizes").total.item() == pytest.approx(expected.total.item(), abs=1e-6)
 
 
 def test_what_is_known_of_the_motion_varies(pair):
     moving = replace(SMALL, size=10, motion=True)
     drawn = [draw_scans([pair], CONFIG, moving, np.random.default_rng(seed), "sizes").groups.motion[0] for seed in range(12)]
-    assert {tuple(motion[[0, 2]].tolist()) for motion in drawn} == {(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)}
-
-
-def test_turning_about_its_axis_does_not_matter_to_a_sensor_that_sees_all_around(rng):
-    around = rng.uniform(-np.pi, np.pi, 4000)
-    ring = 10.0 * np.stack([np.cos(around), np.sin(around), 0.1 * rng.standard_normal(4000)], axis=1)
-    ahead = ring[np.abs(around) < np.radians(60.0)]
-    yaw, tilt = (np.eye(4) for _ in range(2))
-    yaw[:3, :3], tilt[:3, :3] = so3_exp(np.array([0.0, 0.0, 0.2])), so3_exp(np.array([0.0, 0.2, 0.0]))
-    for points, T, expected in ((ring, yaw, 0.0), (ring, tilt, 0.2), (ahead, yaw, 0.2), (ahead, tilt, 0.2)):
-        assert rotation_of_beams(ScanPair(Scan(points), Scan(points), T)) == pytest.approx(expected, abs=1e-6)
+    assert {motion[0].item() for motion in drawn} == {0.0, 1.0}
 
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():

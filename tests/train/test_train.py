@@ -19,10 +19,10 @@ from safetensors.torch import load_file  # noqa: E402
 
 from poli.io.tables import read_log  # noqa: E402
 from poli.train import checkpoint  # noqa: E402
-from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.config import StageConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.trainer import Listener, learning_rate, train  # noqa: E402
 from poli.viewer.plots import draw_curve  # noqa: E402
-from tiny_training import TINY, tiny  # noqa: E402
+from tiny_training import tiny  # noqa: E402
 
 
 def arguments(config: Path, out: Path) -> list[str]:
@@ -76,6 +76,12 @@ def test_two_processes_keep_equal_parameters(tmp_path):
     first, second = (load_file(tmp_path / "run" / f"rank{rank}.safetensors") for rank in range(2))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+    # `poli train` starts the second process itself.
+    config.write_text(config.read_text().replace("[schedule]", "[schedule]\nprocesses = 2"))
+    done = subprocess.run(arguments(config, tmp_path / "both"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    both = checkpoint.part(load_file(tmp_path / "both" / "checkpoint.safetensors"), "network")
+    assert all(torch.equal(first[f"network.{name}"], both[name]) for name in both)
     train(read_config(config), tmp_path / "alone")  # a single process saw half of the batches, so it must differ
     alone = checkpoint.part(load_file(tmp_path / "alone" / "checkpoint.safetensors"), "network")
     assert any(not torch.equal(first[f"network.{name}"], alone[name]) for name in alone)
@@ -106,14 +112,6 @@ def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
     assert model.read_bytes() == before
 
 
-def test_the_calibration_can_be_scaled(tmp_path):
-    config = read_config(tiny(tmp_path, 3))
-    plain, scaled = (
-        read_model(train(replace(config, calibration_scale=scale), tmp_path / f"{scale}")).calibration for scale in (1.0, 0.8)
-    )
-    assert scaled == pytest.approx(0.8 * plain)
-
-
 def test_another_configuration_does_not_continue_a_run(tmp_path):
     config = read_config(tiny(tmp_path, 4))
     train(config, tmp_path / "run")
@@ -130,8 +128,8 @@ def test_another_configuration_does_not_continue_a_run(tmp_path):
 def test_a_run_can_start_from_a_model(tmp_path):
     config = read_config(tiny(tmp_path, 4))
     first = train(config, tmp_path / "first")
-    (tmp_path / "again.toml").write_text(f"initial = 'first/model.safetensors'\n{TINY.replace('STEPS', '1')}")
-    cold = replace(read_config(tmp_path / "again.toml"), schedule=replace(config.schedule, steps=1, learning_rate=1e-12))
+    (tmp_path / "again.toml").write_text(f"initial = 'first/model.safetensors'\n{tiny(tmp_path, 1).read_text()}")
+    cold = replace(read_config(tmp_path / "again.toml"), shapes=StageConfig(1, 1e-12))
     assert first == tmp_path / cold.initial
     train(cold, tmp_path / "second", beside=tmp_path)
     started, expected = (load_file(tmp_path / run / "model.safetensors") for run in ("second", "first"))
@@ -149,7 +147,7 @@ def test_divergence_is_reported_and_ends_the_run(tmp_path):
             warnings.append(text)
 
     config = read_config(tiny(tmp_path, 80))
-    hot = replace(config, schedule=replace(config.schedule, learning_rate=1e20, warmup=0))
+    hot = replace(config, schedule=replace(config.schedule, warmup=0), shapes=StageConfig(80, 1e20))
     with pytest.raises(PoliError, match=r"training diverged.*learning_rate"):
         train(hot, tmp_path / "run", Recorder())
     assert "gradient" in warnings[0]
@@ -159,11 +157,14 @@ def test_divergence_is_reported_and_ends_the_run(tmp_path):
     ("text", "message"),
     [
         ("", "nothing to train on: the file is empty"),
-        ("name = 'x'\n[schedule]\nsteps = 3", r"nothing to train on: it has only name, schedule.*\[scans\]"),
+        ("name = 'x'\n[shapes]\nsteps = 3", r"nothing to train on: it has only name, shapes.*\[scans\]"),
+        ("[shapes]\nsteps = 0\n[sizes]\nsteps = 0", "nothing to train"),
+        ("[curvature]\nsteps = 3", "the architecture has no curvature"),
+        ("[schedule]\nprocesses = 0", "schedule.processes is 0; expected 1 to"),
         ("[scan]\nworlds = 3", "unknown table scan;.*did you mean scans"),
         ("[pairs]\npoint = [3]", r"unknown setting pairs\.point;.*did you mean points"),
-        ("[schedule]\nsteps = 'many'", r"schedule\.steps is 'many'; expected int"),
-        ("[schedule]\nlearning_rate = inf", "finite"),
+        ("[shapes]\nsteps = 'many'", r"shapes\.steps is 'many'; expected int"),
+        ("[sizes]\nlearning_rate = inf", "finite"),
         ("[architecture]\nreach = 4", "reach is 4"),
         ("name = [", "not a TOML file"),
     ],
@@ -203,10 +204,10 @@ def test_damaged_checkpoints_are_refused(tmp_path):
             train(config, tmp_path / "run")
 
 
-def test_learning_rate_rises_and_falls():
-    schedule = replace(TrainConfig().schedule, steps=1000, warmup=100, settle=0.2)
-    rates = [learning_rate(schedule, step) for step in range(1000)]
-    assert rates[0] < rates[50] < max(rates)
-    for last in (schedule.spans()["shapes"][1] - 1, 999):  # of each phase
-        assert rates[last] == pytest.approx(schedule.learning_rate * schedule.final_fraction, rel=0.05)
-    assert max(rates) <= schedule.learning_rate
+def test_learning_rate_rises_and_falls_in_each_stage():
+    config = TrainConfig(shapes=StageConfig(800), sizes=StageConfig(200, 2e-3))
+    rates = [learning_rate(config, step) for step in range(1000)]
+    for stage, first, end in ((config.shapes, 0, 800), (config.sizes, 800, 1000)):
+        assert rates[first] < rates[first + 50] < max(rates[first:end]) <= stage.learning_rate
+        assert rates[end - 1] == pytest.approx(stage.learning_rate * config.schedule.final_fraction, rel=0.05)
+    assert [config.stage(step)[0] for step in (0, 799, 800, 999)] == ["shapes", "shapes", "sizes", "sizes"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from poli.ellipsoids import Ellipsoids
     from poli.scan import Scan
 
-_OPTIONS = Only("model", "voxel", "merged", "k", "radius", "motion", "floor", "calibration")
+_OPTIONS = Only("model", "voxel", "merged", "k", "radius", "motion", "curvature", "floor", "calibration")
 
 
 def estimate(
@@ -42,6 +42,7 @@ def estimate(
     poli estimate scan.pcd field.npz
     poli estimate scan.bin splats.ply --voxel 0.5 --output splat
     poli estimate scan.bin field.npz --model pca --radius 0.5
+    poli estimate scan.bin field.npz --curvature
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - field.npz
     """
@@ -51,6 +52,8 @@ def estimate(
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
     if config.model == "pca" and device is not None:
         raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
+    if config.curvature and device is not None:
+        raise InputError(f"--curvature runs on the CPU; remove it, or --device {device}")
     files.check_place(out, scan, Path(config.model))
     with files.output_file(out, ending) as path:
         with busy(f"reading {scan}"):
@@ -77,7 +80,7 @@ def _field(points: "Scan", config: EstimateConfig, viewpoint: "np.ndarray | None
     if device is None:
         from poli.estimation import estimate as on_cpu
 
-        field = on_cpu(points, config.model, k=config.k, radius=config.radius, **common)
+        field = on_cpu(points, config.model, k=config.k, radius=config.radius, curvature=config.curvature, **common)
     else:
         from poli.train.device import estimate as on_device
 

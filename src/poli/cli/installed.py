@@ -39,7 +39,7 @@ def models(
         say(f"{facts.name}: {size}, {facts.multiply_adds / 1e3:.0f}k multiply-adds per point, sha256 {facts.sha256[:12]}")
         say(f"  sensors: {sensors or 'none: objects of any size and in any pose'}")
         say(f"  voxel sizes: {_voxels(facts)}")
-        say(f"  calibration: L times {facts.calibration:.4f}: d'(2C)^-1 d is 3 (mean, validation)")
+        say(f"  calibration: L times {facts.calibration:.4f}, found on validation data (see the card)")
         say(f"  results: {facts.results}")
         say(f"  license of data: {facts.data_license}")
     return {"models": [asdict(facts) for facts in shipped]}

@@ -69,15 +69,17 @@ def densify(
 def estimate(
     ctx: typer.Context,
     node: Annotated[NodeOptions, Only(target="/points_estimated", name="poli_estimate")],
-    config: Annotated[EstimateConfig, Only("model", "upright", "floor", "calibration", voxel=0.2)],
+    config: Annotated[EstimateConfig, Only("model", "upright", "curvature", "floor", "calibration", voxel=0.2)],
 ) -> None:
     """Publish every cloud with a normal and a covariance for each point, as further fields.
 
     The fields are normal_x, normal_y, normal_z, curvature, and cov_xx, cov_xy, cov_xz,
-    cov_yy, cov_yz, cov_zz in square meters. The cloud's own fields are kept; invalid
-    returns are left out. See examples/ros1/covariance_listener.cpp for C++.
+    cov_yy, cov_yz, cov_zz in square meters. `curvature` is PCL's surface variation;
+    --curvature adds the principal curvatures, curvature_1 and curvature_2, in 1/m.
+    The cloud's own fields are kept; invalid returns are left out. See
+    examples/ros1/covariance_listener.cpp for C++.
     While a cloud is processed, only the newest of those that arrive is kept.
-    Parameters: model, voxel, upright, floor.
+    Parameters: model, voxel, upright, curvature, floor.
 
     Examples:
     poli node estimate --in /velodyne_points --out /velodyne_points_normals

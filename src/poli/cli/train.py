@@ -29,7 +29,6 @@ def train(
     Examples:
     poli train configs/objects.toml
     poli train configs/lidar.toml --out runs/mine --fresh
-    torchrun --nproc-per-node 2 -m poli train configs/objects.toml
     """
     import os
 
@@ -41,8 +40,9 @@ def train(
 
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
+    processes = settings.schedule.processes if "RANK" not in os.environ else 1  # of several, or started by torchrun
     first = os.environ.get("RANK", "0") == "0"
-    with training_progress(folder) if first else nullcontext(Listener()) as listener:
+    with _others(config, folder, processes), training_progress(folder) if first else nullcontext(Listener()) as listener:
         track = tracker(settings.scans, listener.tracked) if settings.scans else None
         model = run(settings, folder, listener, fresh, config.parent, track=track)
     if not first:
@@ -51,6 +51,37 @@ def train(
     curve = draw_curve(folder)
     say(f"{curve}: the learning curve")
     return {"model": model, "curve": curve}
+
+
+@contextmanager
+def _others(config: Path, folder: Path, processes: int) -> "Iterator[None]":
+    """Start the other processes of a run and describe the group in the environment, as torchrun does. This process is the first."""
+    if processes == 1:
+        yield
+        return
+    import os
+    import socket
+    import subprocess
+    import sys
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes), "RANK": "0", "LOCAL_RANK": "0"}
+    words = [sys.executable, "-m", "poli", "train", str(config), "--out", str(folder)]
+    started = []
+    before = {name: os.environ.get(name) for name in group}
+    try:
+        os.environ.update(group)
+        for rank in map(str, range(1, processes)):
+            started += [subprocess.Popen(words, env={**os.environ, "RANK": rank, "LOCAL_RANK": rank})]
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        for other in started:
+            other.terminate()
+            other.wait()
 
 
 def adapt(

@@ -32,7 +32,7 @@ def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  
     centers, owners = group(returns, config.voxel)
     if len(centers) < LEAST or distinct_count(centers) < LEAST:
         return None
-    field = estimate(centers, model=config.model, up=UP if config.upright else None, warn=False, curvature=False)
+    field = estimate(centers, model=config.model, up=UP if config.upright else None, warn=False)
     return ScanField(rows, returns, field, owners)
 
 

@@ -52,7 +52,7 @@ class SecondOrder(NamedTuple):
         return np.sqrt(height + slope * r2 + 0.25 * curvature * r2**2 + higher**2 * r2**3)
 
 
-# --- What a field of ellipsoids says about curvature, if its model estimates it.
+# --- What a field of ellipsoids says about curvature, if it was estimated.
 
 
 class Curved:
@@ -62,16 +62,14 @@ class Curved:
 
     @property
     def has_curvature(self) -> bool:
-        """Whether the model that estimated the field also estimates curvature."""
+        """Whether curvature was estimated, too: `estimate(..., curvature=True)`."""
         return self._second_order is not None
 
     @property
     def second_order(self) -> SecondOrder:
         """The quadrics that the properties below are read from."""
         if self._second_order is None:
-            raise InputError(
-                "the field has no curvature; estimate it with a model that has it (lidar, objects), with `curvature=True`"
-            )
+            raise InputError("the field has no curvature; estimate it with curvature=True")
         return self._second_order
 
     @property

@@ -45,16 +45,15 @@ UP.flags.writeable = False
 
 # --- The distance between two scans, as an input of the sizes.
 #
-# A size is the distance of a point from its partner in another scan of the place. It depends on the surface, and on how the sensor
-# moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise; after a
-# move, beams hit in between. The sizes take four numbers, the same for all points of a scan, so a motion changes the bias of one
-# layer (`Model.at_motion`) and costs nothing per point. Two of them are of the rotation, which only training uses.
+# A size is the distance of a point from its partner in another scan of the place. It depends on the surface, and on how far the
+# sensor moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise;
+# after a move, beams hit in between. The sizes take two numbers, the same for all points of a scan, so a motion changes the bias of
+# one layer (`Model.at_motion`) and costs nothing per point.
 
 
-MOTION_INPUTS = 4
-# Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
+MOTION_INPUTS = 2
+# Distances below the first are hidden by the noise of ranges; the second is a typical one.
 _STILL, _STRIDE = 0.02, 0.5  # meters
-_STEADY, _TURN = 0.001, 0.01  # radians
 
 
 def checked_motion(motion: Any) -> float | None:
@@ -72,14 +71,9 @@ def checked_motion(motion: Any) -> float | None:
     return float(values)
 
 
-def motion_inputs(distance: float | None, rotation: float | None = None) -> np.ndarray:  # (4,)
-    """Return whether distance (meters) and rotation (radians) are known, each followed by its logarithm; zeros where unknown."""
-    inputs = np.zeros(MOTION_INPUTS)
-    if distance is not None:
-        inputs[:2] = 1.0, math.log((distance + _STILL) / _STRIDE)
-    if rotation is not None:
-        inputs[2:] = 1.0, math.log((rotation + _STEADY) / _TURN)
-    return inputs
+def motion_inputs(distance: float | None) -> np.ndarray:  # (2,)
+    """Return whether the distance (meters) is known, and its logarithm; zeros if it is not."""
+    return np.zeros(MOTION_INPUTS) if distance is None else np.array([1.0, math.log((distance + _STILL) / _STRIDE)])
 
 
 # The frame of a point: the principal axes of its neighbors or, for scans with a known sensor position and up direction, the
@@ -163,7 +157,7 @@ class Architecture:
 
     @property
     def context(self) -> int:
-        """Number of inputs per point in addition to its group (`frames.point_context`)."""
+        """Number of inputs per point in addition to its group (`frames.describe`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
 
     @property

@@ -18,7 +18,7 @@ CONTEXT_LIMIT = 12.0
 def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
     """Return the root mean square distance of the first k neighbors. Those of center i are in row i * `step`."""
     radii = np.empty(len(centers))
-    run_chunks(over_range(_radii, centers, below, neighbors, k, step, radii), len(centers))
+    run_chunks(over_range(_radii, centers, below, neighbors, k, step, radii), len(centers), smallest=4096)
     return radii
 
 
@@ -27,17 +27,6 @@ def spacing_per_radius(k: int) -> float:
 
     The mean of their squared distances is about the area of (k + 1) / 2 points over pi."""
     return math.sqrt(2.0 * math.pi / (k + 1))
-
-
-def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3,) -> (N, 3, 3)
-    """Return frames with axes horizontally away from the sensor, across, and up.
-
-    Straight above or below the sensor, the first is any horizontal direction."""
-    frames = np.empty((len(rays), 3, 3))
-    spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
-    spare /= np.linalg.norm(spare)
-    run_chunks(over_range(_sensor_frames, rays, up, spare, frames), len(rays))
-    return frames
 
 
 def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
@@ -51,21 +40,39 @@ def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  
     return np.stack([x, np.cross(z, x), z], axis=2)
 
 
-def point_context(  # -> (N, log_scale + 8 sensor) float32
-    radii: np.ndarray, frames: np.ndarray, rays: np.ndarray | None, up: np.ndarray | None, log_scale: bool, sensor: bool
-) -> np.ndarray:
-    """Return the network's inputs per point in addition to its group.
+def describe(  # (N, 3), (N, >= k), (N, 3) or None, (3,) or None, (N, 3, 3) or None
+    positions: np.ndarray,
+    near: np.ndarray,
+    k: int,
+    scale: float,
+    rays: np.ndarray | None,
+    up: np.ndarray | None,
+    frames: np.ndarray | None,
+    log_scale: bool,
+    sensor: bool,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N, 3, 3) float32, (N,), (N, log_scale + 8 sensor) float32
+    """Return the frame of each point, the radius of its group of k neighbors, and the network's inputs in addition to the group.
 
-    They are the logarithm of the group's radius in meters; the directions to the sensor and up, in the point's frame; the logarithm
-    of the range; and the height above the sensor, compressed by asinh. Unknown values are zero, which no known direction is."""
-    context = np.zeros((len(radii), int(log_scale) + 8 * int(sensor)), np.float32)
-    if log_scale:
-        context[:, 0] = np.clip(np.log(radii), -CONTEXT_LIMIT, CONTEXT_LIMIT)
-    if sensor:
-        seen, upright = rays is not None, up is not None
-        known = (frames, rays if seen else np.zeros((1, 3)), seen, up if upright else np.zeros(3), upright)
-        run_chunks(over_range(_sensor_context, *known, int(log_scale), context), len(radii))
-    return context
+    Where no frames are given, their axes are horizontally away from the sensor, across, and up; straight above or below the sensor,
+    the first is any horizontal direction.
+
+    The inputs are the logarithm of the group's radius in meters (`positions` are meters times `scale`); the directions to the
+    sensor and up, in the point's frame; the logarithm of the range; and the height above the sensor, compressed by asinh. Unknown
+    values are zero, which no known direction is."""
+    count, seen, upright = len(positions), rays is not None, up is not None
+    found = np.empty((count, 3, 3), np.float32)
+    radii, context = np.empty(count), np.zeros((count, int(log_scale) + 8 * int(sensor)), np.float32)
+    if up is None:
+        up = spare = np.zeros(3)
+    else:
+        spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+        spare /= np.linalg.norm(spare)
+    given = frames is not None
+    given_frames = np.empty((1, 3, 3)) if frames is None else frames
+    known = (given_frames, given, np.zeros((1, 3)) if rays is None else rays, seen, up, upright)
+    args = (positions, near, k, scale, *known, spare, log_scale, sensor)
+    run_chunks(over_range(_describe, *args, found, radii, context), count, smallest=1024)
+    return found, radii, context
 
 
 @kernel
@@ -80,37 +87,50 @@ def _radii(centers, below, neighbors, k, step, begin, end, radii):
 
 
 @kernel
-def _sensor_frames(rays, up, spare, begin, end, frames):
-    for i in range(begin, end):
-        x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
-        ax, ay, az = up[1] * z - up[2] * y, up[2] * x - up[0] * z, up[0] * y - up[1] * x
-        length = np.sqrt(ax * ax + ay * ay + az * az)
-        # Meters from the vertical line through the sensor. Closer, all directions are equally good, so the exact threshold does not
-        # matter: coordinates of a scan are rounded to 1e-6 m or more.
-        if length > 1e-6:
-            ax, ay, az = ax / length, ay / length, az / length
-        else:
-            ax, ay, az = spare[0], spare[1], spare[2]
-        frames[i, 0, 0], frames[i, 0, 1], frames[i, 0, 2] = ay * up[2] - az * up[1], ax, up[0]
-        frames[i, 1, 0], frames[i, 1, 1], frames[i, 1, 2] = az * up[0] - ax * up[2], ay, up[1]
-        frames[i, 2, 0], frames[i, 2, 1], frames[i, 2, 2] = ax * up[1] - ay * up[0], az, up[2]
-
-
-@kernel
-def _sensor_context(frames, rays, seen, up, upright, first, begin, end, context):
-    """Fill the columns from `first` on."""
+def _describe(
+    positions, near, k, scale, given, is_given, rays, seen, up, upright, spare, log_scale, sensor, begin, end,
+    frames, radii, context,
+):  # fmt: skip
+    _radii(positions, positions, near, k, 1, begin, end, radii)
+    F, first = np.empty((3, 3)), 1 if log_scale else 0
     for i in range(begin, end):
         x, y, z = 0.0, 0.0, 0.0
         if seen:
             x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
+        if is_given:
+            F[:] = given[i]
+        else:
+            _sensor_frame(x, y, z, up, spare, F)
+        for a in range(3):
+            for b in range(3):
+                frames[i, a, b] = F[a, b]
+        if log_scale:
+            context[i, 0] = max(min(np.log(radii[i] / scale), CONTEXT_LIMIT), -CONTEXT_LIMIT)
+        if sensor and seen:
             length = max(np.sqrt(x * x + y * y + z * z), 1e-3)
             for a in range(3):
-                context[i, first + a] = -(frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / length
+                context[i, first + a] = -(F[0, a] * x + F[1, a] * y + F[2, a] * z) / length
             context[i, first + 6] = min(np.log(length) - 2.5, CONTEXT_LIMIT)
-        if upright:
+        if sensor and upright:
             for a in range(3):
-                context[i, first + 3 + a] = frames[i, 0, a] * up[0] + frames[i, 1, a] * up[1] + frames[i, 2, a] * up[2]
+                context[i, first + 3 + a] = F[0, a] * up[0] + F[1, a] * up[1] + F[2, a] * up[2]
             context[i, first + 7] = max(min(np.arcsinh(x * up[0] + y * up[1] + z * up[2]), CONTEXT_LIMIT), -CONTEXT_LIMIT)
+
+
+@kernel
+def _sensor_frame(x, y, z, up, spare, F):
+    """Write the frame of a point in the direction (x, y, z) from the sensor."""
+    ax, ay, az = up[1] * z - up[2] * y, up[2] * x - up[0] * z, up[0] * y - up[1] * x
+    length = np.sqrt(ax * ax + ay * ay + az * az)
+    # Meters from the vertical line through the sensor. Closer, all directions are equally good, so the exact threshold does not
+    # matter: coordinates of a scan are rounded to 1e-6 m or more.
+    if length > 1e-6:
+        ax, ay, az = ax / length, ay / length, az / length
+    else:
+        ax, ay, az = spare[0], spare[1], spare[2]
+    F[0, 0], F[0, 1], F[0, 2] = ay * up[2] - az * up[1], ax, up[0]
+    F[1, 0], F[1, 1], F[1, 2] = az * up[0] - ax * up[2], ay, up[1]
+    F[2, 0], F[2, 1], F[2, 2] = ax * up[1] - ay * up[0], az, up[2]
 
 
 @kernel

@@ -26,7 +26,7 @@ class Model:
 
     name: str
     architecture: Architecture
-    calibration: float  # factor for L that makes d'(2C)^-1 d three on average
+    calibration: float  # factor for L, found on held-out pairs when it was trained
     weights: dict[str, np.ndarray]  # "down0.edge.weight" (out, in) and "down0.edge.bias" (out,), float32
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
@@ -54,6 +54,8 @@ class Model:
         """Return calibrated covariances (matched points of two clouds of this density differ by N(0, 2 C)), the point spacing
         around each distinct place in meters, and curvature if asked for."""
         self._check_motion(motion)
+        if curvature and not self.architecture.curvature:
+            raise InputError(f"curvature: the model '{self.name[:80]}' does not estimate it; leave it out, or choose another model")
         layers = self.layers if motion is None else self.layers.with_size_bias(self._size_bias(motion))
         with np.errstate(over="ignore"):
             found = forward(points, layers, self.calibration, view, curvature=curvature)

@@ -12,7 +12,7 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
+from poli.estimation.frames import describe, principal_frames, spacing_per_radius
 from poli.kdtree.neighborhoods import CELL, binary_scale
 from poli.kdtree.tree import NARROWEST, KDTree, check_range, diagonal
 from poli.kernel import kernel
@@ -144,7 +144,7 @@ class OrderedCloud:
     wide: tuple[int, ...]  # how many neighbors of the leads of levels 1, 2, ... a point also sees
     curved: tuple[int, ...]  # the same for curvature, if that sees others; empty if not
     size: int  # how many of near[0] are a point's group
-    frames: np.ndarray  # (N, 3, 3), axes as columns
+    frames: np.ndarray  # (N, 3, 3) float32, axes as columns
     radius: np.ndarray  # (N,) root mean square distance of the group, multiplied by `scale`
     context: np.ndarray  # (N, c) float32: inputs of a point beside its group
 
@@ -167,8 +167,7 @@ def order_cloud(
     tree = tree_of(points, architecture)
     order = tree.leaf_order
     watch("sampling")
-    searches = architecture.searches(len(points), curvature)
-    near = tuple(tree.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(searches))
+    near = tree.neighborhoods(*architecture.searches(len(points), curvature))
     watch("neighbors")
     extent = diagonal(tree)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
@@ -182,12 +181,11 @@ def order_cloud(
         tuple(min(count, near[level].shape[1]) for level, count in enumerate(counts, 1))
         for counts in (architecture.wide, architecture.curvature_wide if curvature else ())
     )
-    if architecture.frames == "sensor" and rays is not None and view.up is not None:
-        frames = sensor_frames(rays, view.up)
-    else:
+    frames = None  # those that the sensor and up define
+    if architecture.frames != "sensor" or rays is None or view.up is None:
         frames = principal_frames(positions, np.concatenate([near[0][:, :size], *of_leads(near, wide)], axis=1))
-    radius = group_radii(positions, positions, near[0], size)
-    context = point_context(radius / scale, frames, rays, view.up, architecture.log_scale, architecture.sensor)
+    of_points = (rays, view.up, frames, architecture.log_scale, architecture.sensor)
+    frames, radius, context = describe(positions, near[0], size, scale, *of_points)
     return OrderedCloud(order, positions, scale, extent, near, wide, curved, size, frames, radius, context)
 
 

@@ -11,7 +11,7 @@ from poli.kernel import kernel
 LEAF = CELL * CELL  # points per leaf: CELL cells of CELL points, so that each level of the network thins by CELL
 
 
-@kernel
+@kernel(fastmath={"nnan", "nsz"})  # so that the minimum and maximum of a box are computed in vectors
 def split(xyz, order, ranges, boxes, depth, levels, begin, end):
     """Box and split the nodes from `begin` to `end` and, one by one, their descendants for `levels` levels.
 

@@ -2,7 +2,7 @@
 
 The queries of a leaf share their search. Each first measures the points of a common ancestor, which bounds the distance to its k-th
 neighbor. One traversal of the tree then finds the leaves within the largest bound, and each query measures those within its own
-bound. The k smallest of these distances are found by counting those below a threshold, eight at a time, instead of sorting.
+bound. The k smallest of these distances are found by counting those below a threshold, a vector at a time, instead of sorting.
 Coordinates are float32 in units of the cloud's extent, so neighbors are ranked to seven digits of the extent; the distances used in
 results are computed elsewhere. Leaves too small for this precision are reported by `too_fine`; the caller searches them in float64.
 
@@ -12,14 +12,16 @@ the rounding, every index is that of a point: only points are gathered, and a li
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from poli.kernel import kernel, over_range
-from poli.simd import LANES, count_bits, lowest_bit, not_above, squared_distances
-from poli.threads import run_chunks
+from poli.kernel import in_turns, kernel
+from poli.simd import MOST_LANES, boxes_within, count_bits, lowest_bit, not_above, squared_distances, widest_lanes
+from poli.turns import take
 
 CELL = 4  # consecutive points of a leaf; a thinned cloud keeps the first
+_WAITING = 256  # nodes of a search: at most 15 for each step of 4 levels, or 7 of 3
 _SECANTS = 6  # guesses that assume evenly spread distances, before bisection
 _NOWHERE = np.float32(np.inf)  # coordinates and squared distances of padding
 _BLOCK = 32  # consecutive leaves whose searches start from each other's bounds
@@ -29,27 +31,24 @@ _FINEST = 2.0**-15  # of the cloud's extent
 _ROUNDED = np.float32(1.0 + 1e-5)
 
 
-def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
-    """Return the k nearest others of every point of a tree (`KDTree.tree`); k must be less than the number of points."""
+Job = tuple[Callable[[np.ndarray], None], int]  # for `threads.run_turns`
+
+
+def neighborhoods(tree, k: int, ordered: bool) -> tuple[np.ndarray, Job]:
+    """Return an array for the k nearest others of every point of a tree (`KDTree.tree`), (N, k) int32, and the job that fills it.
+
+    k must be less than the number of points."""
+    ranges, boxes, xyz, depth = tree
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
     center, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
-    padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read starting at the last point
+    padded = np.full((3, count + MOST_LANES), _NOWHERE)  # whole vectors can be read starting at the last point
     for row, axis, middle in zip(padded, xyz, center, strict=True):
         np.multiply(axis - middle, scale, out=row[:count], casting="same_kind")
-    rounded = ((boxes - np.tile(center, 2)) * scale).astype(np.float32)
-
-    def search(begin: int, end: int) -> None:
-        room = 2 * LANES * (first + 2) + count
-        leaves, stack = np.empty(first + 1, np.int32), np.empty(64, np.int32)
-        bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
-        indices, nearest = np.empty(room // LANES + 1, np.int32), np.empty(k, np.float32)
-        scratch = (leaves, stack, bounds, distances, indices, nearest)
-        over_range(_neighborhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
-
-    if k:
-        run_chunks(search, -(-(first + 1) // _BLOCK), smallest=1)
-    return found
+    rounded = np.full((6, len(boxes) + MOST_LANES), _NOWHERE)
+    np.multiply((boxes - np.tile(center, 2)).T, scale, out=rounded[:, : len(boxes)], casting="same_kind")
+    work = in_turns(_neighborhoods, ranges, rounded, padded, depth, k, ordered, found)
+    return found, (work, -(-(first + 1) // _BLOCK) if k else 0)
 
 
 def too_fine(boxes, depth) -> np.ndarray:  # -> (L,) bool
@@ -77,16 +76,29 @@ def thinned(tree, times: int):
 
 
 @kernel
-def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, stack, bounds, distances, indices, nearest, found):
-    """Search blocks `begin` to `end` of leaves and write the neighbors of their points to `found`. The rest is scratch."""
+def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, turns, found):
+    """Write the neighbors of all points to `found`. A turn is a block of leaves."""
+    first, count = (1 << depth) - 1, len(found)
+    room = MOST_LANES * (first + 3) + count
+    leaves, stack = np.empty(first + 1, np.int32), np.empty(_WAITING, np.int32)
+    near = np.empty((6, first + 1 + MOST_LANES), np.float32)
+    bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
+    indices, nearest = np.empty(room // widest_lanes() + 1, np.int32), np.empty(k, np.float32)
+    scratch = (leaves, stack, near, bounds, distances, indices, nearest)
+    block = take(turns)
+    while block < turns[1]:
+        _search_block(ranges, boxes, xyz, first, k, ordered, first + block * _BLOCK, scratch, found)
+        block = take(turns)
+
+
+@kernel
+def _search_block(ranges, boxes, xyz, first, k, ordered, begin, scratch, found):
+    """Search the leaves of the block that starts with node `begin`."""
+    leaves, stack, near, bounds, distances, indices, nearest = scratch
     X, Y, Z = xyz[0], xyz[1], xyz[2]
-    first, zero = (1 << depth) - 1, np.float32(0.0)
     guess = np.float32(-1.0)
-    for number in range(begin * _BLOCK, min(end * _BLOCK, first + 1)):
-        leaf = first + number
+    for leaf in range(begin, min(begin + _BLOCK, 2 * first + 1)):
         lo, hi = ranges[leaf, 0], ranges[leaf, 1]
-        if number % _BLOCK == 0:
-            guess = np.float32(-1.0)
         if lo == hi:
             continue
         ancestor = leaf
@@ -94,11 +106,11 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
             ancestor = (ancestor - 1) >> 1
         start = ranges[ancestor, 0]
         size = ranges[ancestor, 1] - start
-        dx = boxes[ancestor, 3] - boxes[ancestor, 0]
-        dy = boxes[ancestor, 4] - boxes[ancestor, 1]
-        dz = boxes[ancestor, 5] - boxes[ancestor, 2]
+        dx = boxes[3, ancestor] - boxes[0, ancestor]
+        dy = boxes[4, ancestor] - boxes[1, ancestor]
+        dz = boxes[5, ancestor] - boxes[2, ancestor]
         diagonal = np.float32(1.0001) * (dx * dx + dy * dy + dz * dz)
-        largest = zero
+        largest = np.float32(0.0)
         for q in range(lo, hi):
             gathered = _measure(X, Y, Z, start, size, X[q], Y[q], Z[q], distances, indices, 0)
             # k + 1: the point itself is included.
@@ -107,33 +119,22 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
             largest = max(largest, guess)
         largest *= _ROUNDED
         # Find the leaves within the largest bound of this leaf's box; those of the ancestor are already measured.
-        count, stack[0], top = 0, 0, 1
-        while top > 0:
-            top -= 1
-            node = stack[top]
-            if node == ancestor:
-                continue
-            dx = max(max(boxes[node, 0] - boxes[leaf, 3], boxes[leaf, 0] - boxes[node, 3]), zero)
-            dy = max(max(boxes[node, 1] - boxes[leaf, 4], boxes[leaf, 1] - boxes[node, 4]), zero)
-            dz = max(max(boxes[node, 2] - boxes[leaf, 5], boxes[leaf, 2] - boxes[node, 5]), zero)
-            if dx * dx + dy * dy + dz * dz <= largest:
-                if node < first:
-                    stack[top], stack[top + 1] = 2 * node + 1, 2 * node + 2
-                    top += 2
-                else:
-                    leaves[count] = node
-                    count += 1
+        count = _find_leaves(boxes, first, leaf, ancestor, largest, stack, leaves)
+        for i in range(count):
+            for a in range(6):
+                near[a, i] = boxes[a, leaves[i]]
+        for a in range(6):
+            near[a, count : count + MOST_LANES] = _NOWHERE
         for q in range(lo, hi):
             x, y, z, bound = X[q], Y[q], Z[q], bounds[q - lo]
             reach = bound * _ROUNDED
             gathered = _measure(X, Y, Z, start, size, x, y, z, distances, indices, 0)
             distances[q - start] = _NOWHERE  # the point itself
-            for i in range(count):
-                node = leaves[i]
-                dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), zero)
-                dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), zero)
-                dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), zero)
-                if dx * dx + dy * dy + dz * dz <= reach:
+            for place in range(0, count, widest_lanes()):
+                bits = boxes_within(near, place, (x, y, z, x, y, z), reach)
+                while bits:
+                    node = leaves[place + lowest_bit(bits)]
+                    bits &= bits - 1
                     lower = ranges[node, 0]
                     gathered = _measure(X, Y, Z, lower, ranges[node, 1] - lower, x, y, z, distances, indices, gathered)
             _keep_nearest(distances, indices, gathered, k, bound, nearest, found[q])
@@ -141,14 +142,45 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
                 _sort(nearest, found[q], k)
 
 
+@kernel
+def _find_leaves(boxes, first, leaf, ancestor, limit, stack, leaves):
+    """List the leaves whose boxes are within a squared distance of a leaf's, except those below the ancestor. Return their number.
+
+    The descendants of a node a few levels down are consecutive, so that one vector has the boxes of all of them."""
+    box = (boxes[0, leaf], boxes[1, leaf], boxes[2, leaf], boxes[3, leaf], boxes[4, leaf], boxes[5, leaf])
+    begin, end = ancestor, ancestor  # the first and the last leaf below it
+    while begin < first:
+        begin, end = 2 * begin + 1, 2 * end + 2
+    depth, levels = lowest_bit(first + 1), lowest_bit(widest_lanes())
+    count, stack[0], top = 0, 0, 1 if depth else 0
+    down = (depth - 1) % levels + 1 if depth else 0  # the first step down, such that the last one ends at the leaves
+    while top > 0:
+        top -= 1
+        node = stack[top]
+        if node:
+            down = levels
+        child = ((node + 1) << down) - 1
+        bits = boxes_within(boxes, child, box, limit) & ((1 << (1 << down)) - 1)
+        while bits:
+            found = child + lowest_bit(bits)
+            bits &= bits - 1
+            if found < first:
+                stack[top] = found
+                top += 1
+            elif not begin <= found <= end:
+                leaves[count] = found
+                count += 1
+    return count
+
+
 @kernel(inline="always")
 def _measure(X, Y, Z, start, size, x, y, z, distances, indices, gathered):
     """Append the squared distances of (x, y, z) to these points, in whole vectors, and the index of each vector's first point."""
-    for offset in range(0, size, LANES):
+    for offset in range(0, size, widest_lanes()):
         squared_distances(X, Y, Z, start + offset, x, y, z, distances, gathered + offset)
-        indices[(gathered + offset) // LANES] = start + offset
+        indices[(gathered + offset) // widest_lanes()] = start + offset
     end = gathered + size
-    while end % LANES:
+    while end % widest_lanes():
         distances[end] = _NOWHERE
         end += 1
     return end
@@ -172,7 +204,7 @@ def _threshold(distances, gathered, count, least, most, above, guess):
                 if not below < middle < above:
                     break
         inside = 0
-        for place in range(0, gathered, LANES):
+        for place in range(0, gathered, widest_lanes()):
             inside += count_bits(not_above(distances, place, middle))
         if inside >= least:
             above, upto = middle, inside
@@ -186,21 +218,21 @@ def _threshold(distances, gathered, count, least, most, above, guess):
 def _keep_nearest(distances, indices, gathered, k, bound, nearest, found):
     """Keep the k smallest distances and their indices; ties are broken arbitrarily."""
     count = 0
-    for place in range(0, gathered, LANES):
+    for place in range(0, gathered, widest_lanes()):
         count += count_bits(not_above(distances, place, bound))
     above, upto, below = _threshold(distances, gathered, count, k, k, bound, np.float32(-1.0))
     kept, limit = 0, above if upto == k else below
-    for place in range(0, gathered, LANES):
+    for place in range(0, gathered, widest_lanes()):
         bits = not_above(distances, place, limit)
         while bits:
             lane = lowest_bit(bits)
             bits &= bits - 1
-            nearest[kept], found[kept] = distances[place + lane], indices[place // LANES] + lane
+            nearest[kept], found[kept] = distances[place + lane], indices[place // widest_lanes()] + lane
             kept += 1
     place = 0
     while kept < k and place < gathered:  # ties
         if below < distances[place] <= above:
-            nearest[kept], found[kept] = distances[place], indices[place // LANES] + place % LANES
+            nearest[kept], found[kept] = distances[place], indices[place // widest_lanes()] + place % widest_lanes()
             kept += 1
         place += 1
     while kept < k:  # never happens: the bound was found by counting k distances

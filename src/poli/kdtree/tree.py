@@ -18,7 +18,7 @@ from poli.kdtree.neighborhoods import neighborhoods, thinned, too_fine
 from poli.kernel import kernel, over_range
 from poli.options import real_number, whole_number
 from poli.scan import ScanLike, points_of
-from poli.threads import run_chunks
+from poli.threads import run_chunks, run_turns, thread_count
 
 STACK = 64  # deeper than any tree of 2^31 points
 # Squared distances must be finite and nonzero: from 1e154 on they overflow, below 1e-162 they vanish. Both limits leave a margin of
@@ -43,12 +43,13 @@ class KDTree:
         self._ranges = np.zeros((nodes, 2), np.int32)
         self._boxes = np.empty((nodes, 6))
         self._ranges[0] = 0, count
-        top = min(2, self._depth)
-        first, arrays = (1 << top) - 1, (self._xyz, self._order, self._ranges, self._boxes, self._depth)
-        split(*arrays, max(top - 1, 0), 0, 1)  # two levels one by one, then their subtrees in parallel
-        if self._depth:
-            rest = self._depth - top
-            run_chunks(lambda a, b: split(*arrays, rest, first + a, first + b), 1 << top, 1 if count > 2048 else 1 << top)
+        arrays = (self._xyz, self._order, self._ranges, self._boxes, self._depth)
+        # One subtree per thread, in parallel, after the levels above them.
+        top = min((thread_count() - 1).bit_length(), self._depth) if count > 2048 else 0
+        if top:
+            split(*arrays, top - 1, 0, 1)
+        first, rest = (1 << top) - 1, self._depth - top
+        run_chunks(lambda a, b: split(*arrays, rest, first + a, first + b), 1 << top, 1)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -97,17 +98,21 @@ class KDTree:
         """Return squared distances and indices of the k nearest of every point, rows and indices both in leaf order."""
         return _search(self.tree, k, self._xyz)
 
-    def neighborhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
-        """Return the k nearest neighbors of every point, itself excluded, of the cloud thinned `thinning` times by CELL.
+    def neighborhoods(self, *searches: tuple[int, bool]) -> tuple[np.ndarray, ...]:  # (M, k) int32 each
+        """Return the k nearest neighbors of every point, itself excluded, of the cloud and of the cloud thinned by CELL once,
+        twice, and so on: for each (k, ordered) in `searches`.
 
         Rows and indices are positions in the leaf order of the thinned cloud, which must have more than k points.
         Neighbors are in no particular order, or nearest first if `ordered`. Much faster than `nearest`, which processes queries one
         by one."""
-        ranges, boxes, xyz, depth = tree = thinned(self.tree, thinning)
-        found, fine = neighborhoods(ranges, boxes, xyz, depth, k, ordered), too_fine(boxes, depth)
-        if k and fine.any():
-            _search_again(tree, fine, k, found)
-        return found
+        trees = [thinned(self.tree, times) for times in range(len(searches))]
+        prepared = [neighborhoods(tree, k, ordered) for tree, (k, ordered) in zip(trees, searches, strict=True)]
+        run_turns(*(job for _, job in prepared))
+        for tree, (found, _) in zip(trees, prepared, strict=True):
+            fine = too_fine(tree[1], tree[3])
+            if found.shape[1] and fine.any():
+                _search_again(tree, fine, found.shape[1], found)
+        return tuple(found for found, _ in prepared)
 
 
 def diagonal(index: KDTree) -> float:

@@ -132,7 +132,7 @@ class Odometer:
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         k = tuned.PCA_NEIGHBORS if self.config.model == PCA else None
         up = UP if self.config.upright else None
-        return estimate(points, model=self.config.model, up=up, warn=False, k=k, curvature=False)
+        return estimate(points, model=self.config.model, up=up, warn=False, k=k)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
         """Return the time since the last scan, in the unit of the velocity, and how many scans seem to be missing in between."""

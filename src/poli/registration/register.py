@@ -114,4 +114,4 @@ def _register_scans(
 def _trained(points: np.ndarray) -> Ellipsoids:
     from poli.estimation import estimate
 
-    return estimate(points, model="objects", warn=False, curvature=False)
+    return estimate(points, model="objects", warn=False)

@@ -29,7 +29,7 @@ _UPPER = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), 
 
 def ellipsoid_columns(field: Ellipsoids, viewpoint: np.ndarray) -> dict[str, np.ndarray]:  # (3,) -> each (N,) float32
     """Normals that face the viewpoint, curvature as in PCL (the share of the smallest variance), covariances in m^2, and,
-    if the model has them, principal curvatures in 1/m."""
+    if the field has them, principal curvatures in 1/m."""
     columns = dict(zip(("normal_x", "normal_y", "normal_z"), field.oriented_normals(viewpoint).T, strict=True))
     total = np.maximum(field.eigenvalues.sum(axis=1), np.finfo(float).tiny)
     columns["curvature"] = np.maximum(field.eigenvalues[:, 0], 0.0) / total
@@ -104,7 +104,7 @@ def estimate_scan(scan: Scan, config: EstimateConfig) -> tuple[Scan, Ellipsoids]
     """Return the points that were used, with their fields, and their ellipsoids."""
     scan = scan.clean() if config.calibration is None else config.calibration.apply(scan.clean())
     scan = voxel_downsample(scan, config.voxel) if config.voxel else scan
-    field = estimate(scan, model=config.model, up=UP if config.upright else None, warn=False)
+    field = estimate(scan, model=config.model, up=UP if config.upright else None, warn=False, curvature=config.curvature)
     return scan, field.with_floor(config.floor) if config.floor else field
 
 
@@ -112,7 +112,7 @@ class EstimateJob(Job):
     """`poli node estimate`: publish every cloud with the normals and covariances of its ellipsoids as further fields."""
 
     name = "estimate"
-    tunable = ("model", "voxel", "upright", "floor")
+    tunable = ("model", "voxel", "upright", "curvature", "floor")
 
     def warm_up(self) -> None:
         estimate_scan(Scan(sphere()), replace(self.config, calibration=None))

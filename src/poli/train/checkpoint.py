@@ -76,8 +76,8 @@ def load(path: Path) -> Checkpoint:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         config = TrainConfig.from_json(metadata["config"])
         step, skipped, world = (_count(state, name) for name in ("step", "skipped", "world"))
-        if step > config.schedule.steps:
-            raise ValueError(f"{step} of {config.schedule.steps} steps are done")
+        if step > config.steps:
+            raise ValueError(f"{step} of {config.steps} steps are done")
         if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
             raise ValueError("it contains non-finite numbers")
         return Checkpoint(config, step, tensors, skipped, world)

@@ -15,9 +15,11 @@ from poli.train.losses import LossConfig
 from poli.worlds.places import PLACES
 from poli.worlds.sensors import SENSORS
 
-# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
-# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
-Phase = Literal["shapes", "sizes", "curvature"]
+# The stages of a run, in this order: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the
+# clouds; then curvature, on dense partners again. Each stage keeps what the earlier ones learned.
+Stage = Literal["shapes", "sizes", "curvature"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+MOST_PROCESSES = 64
 
 WORLDS_A_SEED = 10_000  # a run's worlds start at seed * 10,000
 
@@ -99,7 +101,7 @@ class PairConfig:
     clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
     partners: int = 1  # P per Q
     # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
-    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
+    # and defines it better; sizes are trained afterwards, on partners as dense as Q.
     partner_density: float = 1.0
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
@@ -129,41 +131,38 @@ class PairConfig:
 
 
 @dataclass(frozen=True)
-class ScheduleConfig:
-    """Steps, learning rate and intervals of a run."""
+class StageConfig:
+    """A stage of a run: how long it takes, and how fast it learns."""
 
-    steps: int = 4000
+    steps: int = 0
     learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
-    warmup: int = 100
-    settle: float = 0.1  # fraction of the steps, after those of shapes: only sizes are trained, on partners as dense as the clouds
-    bend: float = 0.0  # the last fraction of the steps: only curvature is trained; needs architecture.curvature
+    average: float = 0.998  # decay of the moving average of the weights, which the next stage and the model file start from
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or not self.learning_rate > 0 or not 0 <= self.average < 1:
+            raise InputError("stages: steps must be at least 0, learning_rate positive, average in [0, 1)")
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """What the stages of a run have in common."""
+
+    processes: int = 1  # that `poli train` starts, with one thread each; every one draws batches of its own
+    warmup: int = 100  # steps, in each stage
     final_fraction: float = 0.01  # final learning rate as a fraction of the peak
     weight_decay: float = 0.0
     clip: float = 1.0  # maximum norm of the gradient
-    average: float = 0.998  # decay of the moving average of the weights, which the model file contains
     log_every: int = 20
     validate_every: int = 500
     checkpoint_every: int = 200
 
-    def spans(self) -> dict[Phase, tuple[int, int]]:
-        """Return the first step of each phase, and the one after its last."""
-        bending = self.steps - round(self.bend * self.steps)
-        settling = max(0, bending - round(self.settle * self.steps))
-        return {"shapes": (0, settling), "sizes": (settling, bending), "curvature": (bending, self.steps)}
-
-    def phase(self, step: int) -> Phase:
-        """Return what a step trains."""
-        return next(phase for phase, (_, end) in self.spans().items() if step < end or end == self.steps)
-
     def __post_init__(self) -> None:
-        if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
-            raise InputError("schedule: steps and intervals must be at least 1, warmup at least 0")
-        if not (self.learning_rate > 0 and self.clip > 0 and self.weight_decay >= 0):
-            raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
-        if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1):
-            raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1]")
-        if min(self.settle, self.bend) < 0 or self.settle + self.bend > 1:
-            raise InputError("schedule: settle and bend must be at least 0, and their sum at most 1")
+        if min(self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
+            raise InputError("schedule: intervals must be at least 1, warmup at least 0")
+        if not 1 <= self.processes <= MOST_PROCESSES:
+            raise InputError(f"schedule.processes is {self.processes}; expected 1 to {MOST_PROCESSES}")
+        if not (self.clip > 0 and self.weight_decay >= 0 and 0 < self.final_fraction <= 1):
+            raise InputError("schedule: clip must be positive, weight_decay at least 0, final_fraction in (0, 1]")
 
 
 @dataclass(frozen=True)
@@ -173,22 +172,38 @@ class TrainConfig:
     name: str = "objects"
     seed: int = 0
     initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
-    # Factor for L after calibration on held-out pairs: real scans match better than simulated ones by a measured amount.
-    calibration_scale: float = 1.0
     data: DataConfig = field(default_factory=DataConfig)
     pairs: PairConfig = field(default_factory=PairConfig)
     scans: ScanConfig | None = None  # if given, the run is on scans, and `data` and `pairs` are not used
     loss: LossConfig = field(default_factory=LossConfig)
     architecture: Architecture = field(default_factory=Architecture)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    shapes: StageConfig = StageConfig(4000)
+    # Partners of shapes may be denser than the clouds (`partner_density`, surveys); those of sizes are as dense.
+    sizes: StageConfig = StageConfig(400)
+    curvature: StageConfig = StageConfig()  # needs architecture.curvature
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 100:
             raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
-        if self.schedule.bend and not self.architecture.curvature:
-            raise InputError("schedule.bend: the architecture has no curvature; set architecture.curvature above 0")
-        if not 0.1 <= self.calibration_scale <= 10.0:
-            raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
+        if self.curvature.steps and not self.architecture.curvature:
+            raise InputError("curvature.steps: the architecture has no curvature; set architecture.curvature above 0")
+        if self.steps < 1:
+            raise InputError("shapes, sizes and curvature: all have 0 steps; nothing to train")
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of all stages."""
+        return self.shapes.steps + self.sizes.steps + self.curvature.steps
+
+    def stage(self, step: int) -> tuple[Stage, StageConfig, int]:
+        """Return the stage of a step, its settings, and the number of its steps before this one."""
+        for name in STAGES:
+            settings: StageConfig = getattr(self, name)
+            if step < settings.steps:
+                return name, settings, step
+            step -= settings.steps
+        raise InputError(f"step {step}: the run has {self.steps}")
 
     def to_json(self) -> str:
         """Return the configuration as JSON."""

@@ -37,14 +37,14 @@ class GroupBatch:
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
     size: int  # of the groups of level 0; the head uses more neighbors
-    motion: torch.Tensor | None = None  # (N, 4) `estimation.architecture.motion_inputs` of each point's cloud; None: unknown
+    motion: torch.Tensor | None = None  # (N, 2) `estimation.architecture.motion_inputs` of each point's cloud; None: unknown
     surroundings: WideNeighbors | None = None  # for curvature, if the architecture has `curvature_wide`
 
     @staticmethod
     def of(groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None = None) -> GroupBatch:
         """Concatenate groupings of one architecture with groups of equal size (clouds with more points than a group).
 
-        `motions` are `estimation.architecture.motion_inputs`, one (4,) per cloud."""
+        `motions` are `estimation.architecture.motion_inputs`, one (2,) per cloud."""
         depth = len(groupings[0].levels)
         counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]

@@ -16,6 +16,7 @@ from poli.errors import InputError, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
 from poli.io.atomic import atomic_path
 from poli.train.config import TrainConfig
+from poli.train.losses import LossConfig
 from poli.train.network import Network, TrainingModel
 from poli.train.object_pairs import PairBatch
 from poli.train.validate import validate
@@ -47,16 +48,14 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
 def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
     """Return the factor for L that calibrates it on held-out pairs of equal density, or one without pairs.
 
-    Were d Gaussian, d'(2C)^-1 d would have the mean 3 and the median 2.37. Matches at edges give it a heavy tail, even among likely
-    inliers, so no factor brings about both: with the mean at 3, most matches are closer than the sizes say. The factor is halfway
-    between the two."""
+    It brings the median of d'(2C)^-1 d to that of a Gaussian. The mean depends on the heavy tail that matches at edges have."""
     result = validate(model, held_out)
     if result is None:
         return 1.0
-    ratio = result.nees_median / _MEDIAN * result.nees / 3.0
+    ratio = result.nees_median / _MEDIAN
     if not 0.0 < ratio < math.inf:
-        raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out surfaces is {result.nees}")
-    return float(ratio**0.25)
+        raise PoliError(f"the trained network cannot be calibrated: its median of d'(2C)^-1 d on held-out surfaces is {ratio}")
+    return math.sqrt(ratio)
 
 
 def export_model(path: Path, network: Network, config: TrainConfig, steps: int, calibration: float) -> None:
@@ -92,6 +91,15 @@ def import_model(model: Model, network: Network) -> None:
             for kind in ("weight", "bias"):
                 tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
     network.load_state_dict(tensors)
+
+
+def calibrated(model: Model, loss: LossConfig) -> TrainingModel:
+    """Return a model with its calibration, to be scored by `validate`."""
+    scored = TrainingModel(model.architecture, loss)
+    import_model(model, scored.network)
+    with torch.no_grad():  # variances are multiplied by the exponential of this output
+        scored.network.maps["size_out"].bias.add_(2.0 * math.log(model.calibration))  # type: ignore[operator]
+    return scored
 
 
 def network_of(model: Model) -> Network:

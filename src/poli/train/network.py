@@ -27,7 +27,7 @@ from torch.nn import functional
 from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
 from poli.train import tensors3
-from poli.train.config import Phase
+from poli.train.config import Stage
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, pair_loss
@@ -223,14 +223,14 @@ class TrainingModel(torch.nn.Module):
         self.network = Network(architecture)
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
-    def forward(self, batch: PairBatch, phase: Phase = "shapes") -> LossTerms:
-        """Return the loss of a batch. Its gradient is that of what the phase trains."""
+    def forward(self, batch: PairBatch, stage: Stage = "shapes") -> LossTerms:
+        """Return the loss of a batch. Its gradient is that of what the stage trains."""
         device = next(self.parameters()).device
         start = time.perf_counter()
         groups = batch.groups.to(device)
-        if phase == "curvature":
+        if stage == "curvature":
             return self._bent(batch, groups, start)
-        settling = phase == "sizes"
+        settling = stage == "sizes"
         L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])
         middle = time.perf_counter()
         matches = batch.matches.to(device)

@@ -106,7 +106,7 @@ def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _level(positions, below, centers, frames, neighbors, k, radius) -> Level:
-    return Level(centers, frames.astype(np.float32), neighbors, _offsets(positions, below, neighbors, frames, radius), radius, k)
+    return Level(centers, frames, neighbors, _offsets(positions, below, neighbors, frames, radius), radius, k)
 
 
 def _interpolation(fine, frames, radius, coarse, leads, near, count: int) -> Interpolation:

@@ -20,7 +20,7 @@ from poli.estimation.architecture import Architecture
 from poli.kdtree.tree import KDTree
 from poli.se3 import measured, so3_exp
 from poli.threads import thread_count
-from poli.train.config import SHAPES_A_SEED, DataConfig, PairConfig, Phase, TrainConfig, resolve
+from poli.train.config import SHAPES_A_SEED, DataConfig, PairConfig, Stage, TrainConfig, resolve
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.network_input import Grouping, group
@@ -55,24 +55,24 @@ def draw_pairs(
     config: PairConfig,
     architecture: Architecture,
     rng: np.random.Generator,
-    phase: Phase = "shapes",
+    stage: Stage = "shapes",
 ) -> PairBatch:
     """Draw the batch of a step; the same generator state gives the same batch."""
-    if phase == "sizes":
+    if stage == "sizes":
         config = replace(config, partner_density=1.0)
     count = int(rng.choice(config.points))
     groupings, normals, sources, targets, weights, noisy, true, around = [], [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
         zoom = 1.0
-        if phase == "curvature" and config.zoom > 1.0 and rng.random() < _ZOOMED:
+        if stage == "curvature" and config.zoom > 1.0 and rng.random() < _ZOOMED:
             zoom = config.zoom ** rng.random()
         q, q_normals = mesh.sample(round(zoom * count), rng)
         center, part = q[0], np.inf
         if zoom > 1.0:
             distance, nearest = KDTree(q).nearest(count, center[None])
             part, q, q_normals = _MARGIN * distance.max(), q[nearest[0]], q_normals[nearest[0]]
-        if phase == "curvature" and config.noise:
+        if stage == "curvature" and config.noise:
             noise = config.noise * max(0.0, 1.5 * rng.random() - 0.5) / np.sqrt(zoom)  # in spacings, the same at any zoom
             q = q + noise * rng.standard_normal(q.shape)
         groupings.append(group(q, architecture))
@@ -85,7 +85,7 @@ def draw_pairs(
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
             index = KDTree(seen)
             distance, nearest = index.nearest(1, q)
-            if phase == "curvature" and number == 0:
+            if stage == "curvature" and number == 0:
                 around.append(probes(index, seen, q, groupings[-1], rng))
             sources.append(p[nearest[:, 0]])
             targets.append(q)
@@ -171,8 +171,8 @@ class ObjectSource:
         self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))
         self._held_out = validation_surfaces(config.data, beside)
 
-    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
-        return draw_pairs(self._surfaces.pick, self._config.pairs, self._config.architecture, rng, phase)
+    def draw(self, rng: np.random.Generator, stage: Stage) -> PairBatch:
+        return draw_pairs(self._surfaces.pick, self._config.pairs, self._config.architecture, rng, stage)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         pairs = self._config.pairs

@@ -23,9 +23,9 @@ from poli.estimation.architecture import Architecture, motion_inputs
 from poli.estimation.ordered_cloud import Viewpoint
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan
-from poli.se3 import measured, so3_log
+from poli.se3 import measured
 from poli.threads import start_worker, thread_count
-from poli.train.config import WORLDS_A_SEED, Phase, ScanConfig
+from poli.train.config import WORLDS_A_SEED, ScanConfig, Stage
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.network_input import group
@@ -39,7 +39,7 @@ from poli.worlds.sweep import true_normals
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
-_SECTORS, _AROUND = 36, 0.75  # spinning sensors on cars see 0.9 of the sectors or more; at most 0.4 is seen by one that looks ahead
+_KNOWN = 0.5  # share of the clouds whose distance to the partner is an input of the sizes
 _NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
 
 Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
@@ -60,9 +60,9 @@ class ScanSource:
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
 
-    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+    def draw(self, rng: np.random.Generator, stage: Stage) -> PairBatch:
         chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
-        return draw_scans(chosen, self._config, self._architecture, rng, phase)
+        return draw_scans(chosen, self._config, self._architecture, rng, stage)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         for number, pair in enumerate(self._held_out):
@@ -103,10 +103,10 @@ def recorded_scans(
 
 
 def draw_scans(
-    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, phase: Phase
+    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, stage: Stage
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
-    settling = phase == "sizes"
+    settling = stage == "sizes"
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
     groupings, normals, columns, gammas, motions, around = [], [], [], [], [], []
@@ -130,7 +130,7 @@ def draw_scans(
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
-        if phase == "curvature":
+        if stage == "curvature":
             around.append(probes(index, seen, points, groupings[-1], rng))
         normals.append(q.fields["true"])
     source, target, weight, noisy, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
@@ -196,22 +196,9 @@ def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3)
     return voxel_downsample(cloud.pair.p.points.astype(np.float64), cloud.voxel, cloud.pick).points
 
 
-def _known_motion(pair: ScanPair, rng: np.random.Generator) -> np.ndarray:  # (4,)
-    """Draw what is known of the motion between the scans: distance and rotation, only the distance, or nothing."""
-    known = rng.random()
-    distance = float(np.linalg.norm(pair.T_q_p[:3, 3]))
-    return motion_inputs(distance if known >= 0.25 else None, rotation_of_beams(pair) if known > 0.5 else None)
-
-
-def rotation_of_beams(pair: ScanPair) -> float:
-    """Return how far the pattern of the beams is rotated, in radians.
-
-    This is all of the rotation for a sensor that looks one way, but only the tilt for one that sees all around, because a spinning
-    sensor that is turned about its axis hits the same rings."""
-    R, points = pair.T_q_p[:3, :3], pair.q.points
-    angles = np.arctan2(points[:, 1], points[:, 0])
-    seen = np.bincount(((angles / (2.0 * np.pi) + 0.5) * _SECTORS).astype(int).clip(0, _SECTORS - 1), minlength=_SECTORS) > 0
-    return math.acos(min(1.0, R[2, 2])) if seen.mean() >= _AROUND else float(np.linalg.norm(so3_log(R)))
+def _known_motion(pair: ScanPair, rng: np.random.Generator) -> np.ndarray:  # (2,)
+    """Draw whether the distance between the scans is known."""
+    return motion_inputs(float(np.linalg.norm(pair.T_q_p[:3, 3])) if rng.random() < _KNOWN else None)
 
 
 def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)

@@ -23,9 +23,10 @@ from torch.nn.parallel import DistributedDataParallel
 from poli.errors import FormatError, InputError, PoliError
 from poli.estimation.estimate import load_model
 from poli.io.atomic import refuse_overwriting, sole_user, writing
+from poli.threads import use_one_thread
 from poli.train import checkpoint as checkpoints
 from poli.train.checkpoint import CsvLog
-from poli.train.config import Phase, ScheduleConfig, TrainConfig, resolve
+from poli.train.config import Stage, TrainConfig, resolve
 from poli.train.losses import LossTerms
 from poli.train.model_file import calibrate, export_model, import_model
 from poli.train.network import TrainingModel
@@ -40,7 +41,7 @@ _PATIENCE = 20  # steps in a row without a usable gradient before the run gives 
 class Source(Protocol):
     """A source of training and validation batches."""
 
-    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+    def draw(self, rng: np.random.Generator, stage: Stage) -> PairBatch:
         """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
@@ -132,13 +133,14 @@ class Processes:
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """Join the process group. `torchrun` sets the number of processes in the environment."""
+    """Join the process group that the environment describes, as `poli train` and `torchrun` set it."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
     if world == 1:
         yield Processes(0, 1, device)
         return
+    torch.set_num_threads(1)  # several processes share the cores
     distributed.init_process_group("nccl" if cuda else "gloo")
     try:
         yield Processes(distributed.get_rank(), world, device)
@@ -158,7 +160,7 @@ class Run:
         self.model = TrainingModel(config.architecture, config.loss).to(device)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
+        self.optimizer = torch.optim.AdamW(trained, weight_decay=config.schedule.weight_decay)  # the rate is set before each step
         self.steps_done = self.skipped = self.unusable = 0
         self.checkpoint_path, self.model_path = out / _CHECKPOINT, out / _MODEL
         if fresh and rank == 0:
@@ -175,9 +177,9 @@ class Run:
         elif config.initial:
             import_model(load_model(resolve(config.initial, beside)), self.model.network)
             self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
-        self.finished = self.steps_done == config.schedule.steps and self.model_path.exists()
+        self.finished = self.steps_done == config.steps and self.model_path.exists()
         self._wait()  # no process writes before all have checked
-        # The trained parameters depend on the phase, so DDP must find those with a gradient.
+        # The trained parameters depend on the stage, so DDP must find those with a gradient.
         self.parallel = DistributedDataParallel(self.model, find_unused_parameters=True) if world > 1 else self.model
         self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
@@ -185,30 +187,27 @@ class Run:
 
     def _calibration(self, averaged: TrainingModel, source: Source) -> float:
         """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids."""
-        if self.config.initial and self.config.schedule.bend == 1.0:
+        if self.config.initial and self.config.curvature.steps == self.config.steps:
             return load_model(resolve(self.config.initial, self.beside)).calibration
-        return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
+        return calibrate(averaged, source.held_out(draws=4))
 
     def finish(self, source: Source | None = None, track: Tracker | None = None) -> Path:
         """Train to the end of the schedule and return the path of the model."""
-        schedule = self.config.schedule
+        schedule, steps = self.config.schedule, self.config.steps
         if self.finished:
             return self.model_path
-        if source is None and self.config.scans is None:
-            source = ObjectSource(self.config, self.beside, self.listener.shapes)
-        elif source is None:
-            config = self.config
-            assert config.scans is not None
-            made = self.listener.shapes
-            source = recorded_scans(config.scans, config.architecture, config.seed, self.beside, self.out, made, track)
+        if source is None:
+            source = self._source(track)
+        if self.world > 1:
+            use_one_thread()
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
             waiting = ahead.submit(self._batch, source, self.steps_done)
-            while self.steps_done < schedule.steps:
+            while self.steps_done < steps:
                 batch, seconds = waiting.result()
-                if self.steps_done + 1 < schedule.steps:
+                if self.steps_done + 1 < steps:
                     waiting = ahead.submit(self._batch, source, self.steps_done + 1)
                 self._step(batch, seconds, source.growth)
-                last = self.steps_done == schedule.steps
+                last = self.steps_done == steps
                 if self.rank == 0 and (last or self.steps_done % schedule.validate_every == 0):
                     self._validate(source)
                 if self.rank == 0 and (last or self.steps_done % schedule.checkpoint_every == 0):
@@ -220,6 +219,18 @@ class Run:
         self._wait()
         return self.model_path
 
+    def _source(self, track: Tracker | None) -> Source:
+        """Return the source of the configuration's data. The first process makes what is kept in the folder, the others read it."""
+        config = self.config
+        if config.scans is None:
+            return ObjectSource(config, self.beside, self.listener.shapes)
+        if self.rank > 0:
+            self._wait()
+        source = recorded_scans(config.scans, config.architecture, config.seed, self.beside, self.out, self.listener.shapes, track)
+        if self.rank == 0:
+            self._wait()
+        return source
+
     def _wait(self) -> None:
         """Wait for all processes."""
         if self.world > 1:
@@ -228,18 +239,18 @@ class Run:
     def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        batch = source.draw(rng, self.config.schedule.phase(step))
+        batch = source.draw(rng, self.config.stage(step)[0])
         return batch, time.perf_counter() - start
 
     def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
         schedule = self.config.schedule
-        rate = learning_rate(schedule, self.steps_done)
+        stage, _, done = self.config.stage(self.steps_done)
+        if not done:
+            self._begin(stage, growth)
+        rate = learning_rate(self.config, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        phase = schedule.phase(self.steps_done)
-        if (self.steps_done, phase) == (schedule.spans()["sizes"][0], "sizes") and growth is not None:
-            self._begin_settling(growth)
-        terms: LossTerms = self.parallel(batch, phase=phase)
+        terms: LossTerms = self.parallel(batch, stage=stage)
         start = time.perf_counter()
         self.optimizer.zero_grad()
         terms.total.backward()
@@ -258,22 +269,24 @@ class Run:
             self.steps_done, terms.total.item(), terms.correspondence, terms.pose, terms.nees, terms.certified, self.skipped,
             batch.coverage, norm, rate, *(1e3 * s for s in (grouping, *self.model.seconds, backward)),
         )  # fmt: skip
-        if self.log and (self.steps_done % schedule.log_every == 0 or self.steps_done == schedule.steps):
+        if self.log and (self.steps_done % schedule.log_every == 0 or self.steps_done == self.config.steps):
             self.log.append(asdict(report))
-        self.listener.step(report, schedule.steps)
+        self.listener.step(report, self.config.steps)
 
-    def _begin_settling(self, growth: float) -> None:
-        """Initialize sizes for the sparser partners: squared distances between points are inversely proportional to the density."""
-        bias = self.model.network.maps["size_out"].bias
-        with torch.no_grad():
-            bias.fill_(growth)  # type: ignore[operator]
-            self.average["maps.size_out.bias"].copy_(bias)
+    def _begin(self, stage: Stage, growth: float | None) -> None:
+        """Begin a stage with the averaged weights of the last one, and sizes with those that sparser partners need: squared
+        distances between points are inversely proportional to the density."""
+        self.model.network.load_state_dict(self.average)
+        if stage == "sizes" and growth is not None:
+            bias = self.model.network.maps["size_out"].bias
+            with torch.no_grad():
+                bias.fill_(growth)  # type: ignore[operator]
+                self.average["maps.size_out.bias"].copy_(bias)
 
     def _follow(self) -> None:
-        """Update the moving average of the weights, faster at the start of each phase, when the weights are still poor."""
-        schedule = self.config.schedule
-        done = self.steps_done - schedule.spans()[schedule.phase(self.steps_done)][0]
-        decay = min(self.config.schedule.average, (1 + done) / (10 + done))
+        """Update the moving average of the weights, faster at the start of each stage, when the weights are still poor."""
+        _, settings, done = self.config.stage(self.steps_done)
+        decay = min(settings.average, (1 + done) / (10 + done))
         with torch.no_grad():
             for name, value in self.model.network.state_dict().items():
                 self.average[name].lerp_(value, 1.0 - decay)
@@ -282,9 +295,10 @@ class Run:
         self.unusable += 1
         self.listener.warning(f"step {self.steps_done + 1}: the gradient's norm is {norm}; this step is skipped")
         if self.unusable >= _PATIENCE:
+            stage, settings, _ = self.config.stage(self.steps_done)
             raise PoliError(
-                f"training diverged: {_PATIENCE} steps in a row without a finite gradient; lower schedule.learning_rate "
-                f"(now {self.config.schedule.learning_rate}) or raise architecture.floor; see {self.out / 'log.csv'}"
+                f"training diverged: {_PATIENCE} steps in a row without a finite gradient; lower {stage}.learning_rate "
+                f"(now {settings.learning_rate}) or raise architecture.floor; see {self.out / 'log.csv'}"
             )
 
     def _averaged(self) -> TrainingModel:
@@ -330,10 +344,10 @@ class Run:
         self.steps_done, self.skipped = saved.step, saved.skipped
 
 
-def learning_rate(schedule: ScheduleConfig, step: int) -> float:
-    """Return the learning rate of a step: in each phase linear warm-up, then cosine decay to the final fraction."""
-    begin, end = schedule.spans()[schedule.phase(step)]
-    done, length = step - begin, max(1, end - begin)
-    rise = min(1.0, (done + 1) / max(1, schedule.warmup))
-    fall = 0.5 * (1.0 + math.cos(math.pi * done / length))
-    return schedule.learning_rate * rise * (schedule.final_fraction + (1.0 - schedule.final_fraction) * fall)
+def learning_rate(config: TrainConfig, step: int) -> float:
+    """Return the learning rate of a step: in each stage linear warm-up, then cosine decay to the final fraction."""
+    _, stage, done = config.stage(step)
+    rise = min(1.0, (done + 1) / max(1, config.schedule.warmup))
+    fall = 0.5 * (1.0 + math.cos(math.pi * done / stage.steps))
+    last = config.schedule.final_fraction
+    return stage.learning_rate * rise * (last + (1.0 - last) * fall)

@@ -231,8 +231,9 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _smooth(values: np.ndarray, window: int = 15) -> np.ndarray:
-    """Running mean over the last values, shorter at the start."""
-    return np.array([np.nanmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)])
+    """Running mean over the last values, shorter at the start. A stage without the measure is a gap."""
+    windows = [values[max(0, end - window) : end] for end in range(1, len(values) + 1)]
+    return np.array([some[np.isfinite(some)].mean() if np.isfinite(some).any() else np.nan for some in windows])
 
 
 # --- Line charts by Pillow: panels with a title, a legend, axes, ticks, a grid, lines, dots and areas.

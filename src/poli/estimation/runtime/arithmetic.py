@@ -16,19 +16,22 @@ from poli.simd import call, data_of, larger, load, loop, offset, spread, store, 
 # --- The inner loop of every linear map, written in LLVM IR.
 #
 # In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over inputs.
-# Here a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
-# and four of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
+# Here a panel of four outputs by a few vectors of points stays in registers during the whole loop: two vectors of eight floats, or,
+# on a CPU with AVX-512, which has twice as many registers, four of sixteen: eight loads for sixteen fused multiply-adds.
 
 
 OUTPUTS = 4
 
 
+def _parts() -> int:
+    """Return the number of vectors of points in a panel."""
+    return widest_vector() // 4
+
+
 @intrinsic
-def panel_points(_context):
-    """Return the number of points per panel: two vectors."""
-    return types.intp(), lambda context, builder, signature, arguments: ir.Constant(
-        context.get_value_type(types.intp), 2 * widest_vector()
-    )
+def _width(_context):
+    """Return the number of points in a panel."""
+    return types.intp(), lambda context, builder, signature, arguments: ir.Constant(ir.IntType(64), _parts() * widest_vector())
 
 
 def _panel(outputs: int):
@@ -45,20 +48,20 @@ def _panel(outputs: int):
     def generate(context, builder, signature, arguments):
         weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
         weight_start, inputs, x_start, before_start, out_start, stride, least = (arguments[n] for n in (1, 2, 4, 6, 8, 9, 10))
-        lanes = widest_vector()
-        places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
+        lanes, parts = widest_vector(), _parts()
+        places = [(row, part * lanes) for row in range(outputs) for part in range(parts)]
 
         def at(start, row, lane):
             return builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
 
         def add_input(i, running):
             row_start = builder.add(x_start, builder.mul(i, stride))
-            halves = [load(builder, points, at(row_start, 0, part * lanes), lanes) for part in range(2)]
+            values = [load(builder, points, at(row_start, 0, part * lanes), lanes) for part in range(parts)]
             following = []
             for row in range(outputs):
                 place = builder.add(offset(builder, weight_start, inputs, row), i)
                 weight = spread(builder, builder.load(builder.gep(weights, [place]), align=4), lanes)
-                following += [call(builder, "fma", weight, halves[part], running[2 * row + part]) for part in range(2)]
+                following += [call(builder, "fma", weight, values[part], running[parts * row + part]) for part in range(parts)]
             return following
 
         before = [load(builder, begun, at(before_start, *place), lanes) for place in places]
@@ -70,7 +73,7 @@ def _panel(outputs: int):
     return panel
 
 
-_four, _one = _panel(OUTPUTS), _panel(1)
+_four, _two, _one = _panel(OUTPUTS), _panel(2), _panel(1)
 
 
 TILE = 64
@@ -110,11 +113,15 @@ def linear(weight, x, first, before, out, rectified):
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]
     step, least = into * TILE if len(starts) == len(ys) else 0, np.float32(0.0 if rectified else -np.inf)
     for j in range(len(ys) // (into * TILE)):
-        for p in range(0, TILE, panel_points()):
+        for p in range(0, TILE, _width()):
             at, begin, end = (j * channels + first) * TILE + p, j * step + p, j * into * TILE + p
             for o in range(0, whole, OUTPUTS):
                 _four(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
-            for o in range(whole, outputs):
+            o = whole
+            if outputs - o > 1:
+                _two(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
+                o += 2
+            if o < outputs:
                 _one(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
 
 

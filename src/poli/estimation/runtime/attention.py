@@ -3,13 +3,15 @@
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, blocks_of, exponential, linear, logarithm, rows_of
-from poli.estimation.runtime.gather import gather_features, gather_seen, own_features, squares, turn_offsets
+from poli.estimation.runtime.gather import gather_features, gather_seen, own_features
 from poli.kernel import intrinsic, kernel
-from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
+from poli.simd import Vector, data_of, larger, load, loop, offset, spread, store, widest_lanes, widest_vector
+from poli.turns import take
 
-# --- Softmax over neighbors and the weighted moments, for eight points at once: every sum stays in a register.
+# --- Softmax over neighbors and the weighted moments, for a vector of points at once: every sum stays in a register.
 
 
 _LEAST = -60.0  # exp of less is negligible compared with one, and its product with a square would be a slow denormal number
@@ -20,15 +22,16 @@ SUMS = 10  # the weights, x, y, z, and xx, yx, yy, zx, zy, zz
 def weighted_sums(_context, attention, first, step, prior, x, place, count, stride, out):
     """Sum w, w x and the lower triangle of w x x' over `count` neighbors, where w = exp(attention - its largest) prior.
 
-    Processes the eight points from `place` on and writes the ten rows of `out`. Arrays are flat and rows are `stride` apart;
+    Processes a vector of points from `place` on and writes the ten rows of `out`. Arrays are flat and rows are `stride` apart;
     attention starts at `first` and advances by `step` from one neighbor to the next."""
 
     def generate(context, builder, signature, arguments):
+        lanes = widest_vector()
         scores, weights, places, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 4, 8))
         first, step, place, count, stride = (arguments[n] for n in (1, 2, 5, 6, 7))
 
         def at(data, index):
-            return Vector(builder, load(builder, data, index))
+            return Vector(builder, load(builder, data, index, lanes))
 
         def score(j):
             return at(scores, builder.add(first, builder.mul(j, step)))
@@ -44,9 +47,9 @@ def weighted_sums(_context, attention, first, step, prior, x, place, count, stri
             terms = [weight, *weighed, *(weighed[a] * where[b] for a in range(3) for b in range(a + 1))]
             return [(Vector(builder, value) + term).value for value, term in zip(values, terms, strict=True)]
 
-        floats = ir.VectorType(ir.FloatType(), LANES)
-        most = Vector(builder, loop(builder, count, [ir.Constant(floats, [-1e30] * LANES)], larger)[0])
-        totals = loop(builder, count, [ir.Constant(floats, [0.0] * LANES)] * SUMS, add)
+        floats = ir.VectorType(ir.FloatType(), lanes)
+        most = Vector(builder, loop(builder, count, [ir.Constant(floats, [-1e30] * lanes)], larger)[0])
+        totals = loop(builder, count, [ir.Constant(floats, [0.0] * lanes)] * SUMS, add)
         for n, total in enumerate(totals):
             store(builder, total, sums, offset(builder, place, stride, n))
         return context.get_dummy_value()
@@ -55,97 +58,183 @@ def weighted_sums(_context, attention, first, step, prior, x, place, count, stri
     return types.void(attention, number, number, prior, x, number, number, number, out), generate
 
 
+def _number(value):
+    return ir.Constant(ir.IntType(64), value)
+
+
+# --- The weights of a round: a small network per neighbor, whose values stay in registers, too.
+
+
+def _turn(compressed: bool):
+    """Return an intrinsic that turns offsets x into the points' frames, F' x, in place, for a vector of points from `place` on.
+
+    If `compressed`, `ratio` becomes asinh(length) / length and `prior` (1 + squared length)^-1, else both are one."""
+
+    @intrinsic
+    def turn(_context, x, frame, place, count, stride, ratio, prior):
+        number = types.intp
+        return types.void(x, frame, number, number, number, ratio, prior), generate
+
+    def generate(context, builder, signature, arguments):
+        x, frame, ratio, prior = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 5, 6))
+        place, count, stride = arguments[2:5]
+        turn = [Vector(builder, load(builder, frame, offset(builder, place, stride, n), widest_vector())) for n in range(9)]
+
+        def see(j, _):
+            row = builder.add(place, builder.mul(j, stride))
+            rows = [builder.add(place, builder.mul(builder.add(builder.mul(j, _number(3)), _number(a)), stride)) for a in range(3)]
+            d = [Vector(builder, load(builder, x, at, widest_vector())) for at in rows]
+            turned = [turn[a] * d[0] + turn[3 + a] * d[1] + turn[6 + a] * d[2] for a in range(3)]
+            kept = [(value, x, at) for value, at in zip(turned, rows, strict=True)]
+            one = turned[0].constant(1.0)
+            if compressed:
+                farther = turned[0] * turned[0] + turned[1] * turned[1] + turned[2] * turned[2] + 1.0
+                length = (farther - 1.0).root() + 1e-6
+                kept += [((length + farther.root()).logarithm() / length, ratio, row), (one / farther, prior, row)]
+            else:
+                kept += [(one, ratio, row), (one, prior, row)]
+            for value, data, at in kept:
+                store(builder, value.value, data, at)
+            return []
+
+        loop(builder, count, [], see)
+        return context.get_dummy_value()
+
+    return turn
+
+
+_turn_near, _turn_wide = _turn(compressed=False), _turn(compressed=True)
+
+
+def _ask(again: bool):
+    """Return an intrinsic that computes the attention of a round for a vector of points, from `place` on.
+
+    In the first round, each neighbor is described by its compressed offset, the squares and the products: these nine numbers are
+    multiplied by `weights` and added to `known`. In later rounds, the number is log(1 + |L^-1 x|^2), where |L^-1 x| is the
+    distance from the last round's ellipsoid in standard deviations, and `mine` is added for the point itself; `known` does not
+    change. `outs` has the weights of each head by round, `bias` the biases of this round.
+
+    Arrays are flat and rows are `stride` apart."""
+
+    def generate(context, builder, signature, arguments):
+        names = (0, 1, 2, 3, 4, 6, 10, 11)
+        data = (data_of(context, builder, signature.args[n], arguments[n]) for n in names)
+        known, x, ratio, weights, mine, bias, given, attention = data
+        place, count, width = arguments[7:10]
+        stride, round_ = arguments[12:14]
+        heads = [data_of(context, builder, signature.args[5].dtype, array) for array in cgutils.unpack_tuple(builder, arguments[5])]
+        outs = [builder.gep(head, [builder.mul(round_, width)]) for head in heads]
+        lanes = widest_vector()
+
+        def rows(j, number):  # where the rows of neighbor j start, if it has this many
+            return builder.add(place, builder.mul(builder.mul(j, number), stride))
+
+        def at(data, start, row=0):
+            return Vector(builder, load(builder, data, offset(builder, start, stride, row), lanes))
+
+        def keep(value, data, start, row=0):
+            store(builder, value.value, data, offset(builder, start, stride, row))
+
+        def one(data, index):
+            return Vector(builder, spread(builder, builder.load(builder.gep(data, [index])), lanes))
+
+        factor = [at(given, place, n) for n in range(6)] if again else []  # L^-1
+        begin = [one(bias, _number(h)) for h in range(len(outs))]
+
+        def ask(j, _):
+            row = rows(j, _number(3))
+            if again:
+                X, Y, Z = (at(x, row, a) for a in range(3))
+                u, v, w = factor[0] * X, factor[1] * X + factor[2] * Y, factor[3] * X + factor[4] * Y + factor[5] * Z
+                facts = [(u * u + v * v + w * w + 1.0).logarithm()]
+            else:
+                near = at(ratio, rows(j, _number(1)))
+                u = [near * at(x, row, a) for a in range(3)]
+                facts = [*u, *(value * value for value in u), *(u[a] * u[(a + 2) % 3] for a in range(3))]
+            first = rows(j, width)
+
+            def answer(o, scores):
+                row = builder.add(first, builder.mul(o, stride))
+                value = at(known, row)
+                for n, fact in enumerate(facts):
+                    value = value + one(weights, builder.add(builder.mul(o, _number(len(facts))), _number(n))) * fact
+                if again:
+                    value = value + at(mine, builder.add(place, builder.mul(o, stride)))
+                else:
+                    keep(value, known, row)
+                value = value.larger(0.0)
+                return [(Vector(builder, score) + one(out, o) * value).value for score, out in zip(scores, outs, strict=True)]
+
+            scores = loop(builder, width, [value.value for value in begin], answer)
+            for h, score in enumerate(scores):
+                store(builder, score, attention, offset(builder, rows(j, _number(len(outs))), stride, h))
+            return []
+
+        loop(builder, count, [], ask)
+        return context.get_dummy_value()
+
+    @intrinsic
+    def ask(_context, known, x, ratio, weights, mine, outs, bias, place, count, width, given, attention, stride, round_):
+        size = types.intp
+        return types.void(known, x, ratio, weights, mine, outs, bias, size, size, size, given, attention, size, size), generate
+
+    return ask
+
+
+_ask_first, _ask_again = _ask(again=False), _ask(again=True)
+
+
 @kernel(**FAST)
-def attend(points, frames, radius, seen, scalars, table, first_maps, maps, floor, begin, end, moments):
+def attend(points, frames, radius, seen, scalars, table, first_maps, maps, out_weights, floor, turns, moments):
     """Compute the covariance of each point from the attention-weighted moments of its neighbors.
 
     `seen` are its neighbors, as in `gather_seen`. `table` has the mapped scalars of all points; `maps` are those of every round,
-    stacked. The covariance, in the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin`
-    and `end` count tiles."""
+    stacked, and `out_weights` those of the heads, which are so few that they are unrolled. The covariance, in the point's frame
+    and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. A turn is a tile."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
-    out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
-    count, width, heads = len(points), len(place_bias), out_bias.shape[1]
+    out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
+    count, width, heads = len(points), len(place_bias), len(out_weights)
     rounds, wide, total = len(out_bias), seen[3] + seen[5] > 0, seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
     at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
-    offsets, x, place = blocks_of(total, 3), blocks_of(total, 3), blocks_of(total, 9)
-    known, edge, attention = blocks_of(total, width), blocks_of(total, width), blocks_of(total, heads)
-    prior, deviation, inputs, reader = rows_of(total), rows_of(total), rows_of(scalars.shape[1]), rows_of(width)
+    x, known, attention = blocks_of(total, 3), blocks_of(total, width), blocks_of(total, heads)
+    prior, inputs, reader = rows_of(total), rows_of(scalars.shape[1]), rows_of(width)
     hidden, shape, weighed, scratch = rows_of(len(hidden_bias)), rows_of(6 + heads), rows_of(SUMS), rows_of(2)
     sums, logs, factor = rows_of(6), rows_of(6), rows_of(6)
     hidden_begin, reader_begin = bias_tile(hidden_bias), bias_tile(reader_bias + place_bias)
-    for tile in range(begin, end):
+    ratio = rows_of(total)
+    flat = known.reshape(-1), x.reshape(-1), ratio.reshape(-1)
+    first, mine, scores = place_weight.reshape(-1), reader.reshape(-1), attention.reshape(-1)
+    tile = take(turns)
+    while tile < turns[1]:
         start = tile * TILE
-        gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch[0])
-        turn_offsets(offsets, frame, x)
-        _draw_in(x, wide, place, prior, scratch)
-        squares(place)
+        gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, x, scratch[0])
         own_features(scalars, rows, inputs, 0)
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(reader_weight, inputs, 0, reader_begin, reader, False)
         gather_features(table, who, reader, known)
-        linear(place_weight, place, 0, known, known, False)
+        for p in range(0, TILE, widest_lanes()):
+            if wide:
+                _turn_wide(x.reshape(-1), frame.reshape(-1), p, total, TILE, ratio.reshape(-1), prior.reshape(-1))
+            else:
+                _turn_near(x.reshape(-1), frame.reshape(-1), p, total, TILE, ratio.reshape(-1), prior.reshape(-1))
         for r in range(rounds):
             if r > 0:
                 _factor(sums, floor, factor, logs)
-                _deviate(x, factor, deviation)
                 linear(log_weight[r - 1], logs, 0, bias_tile(again_bias[r - 1]), reader, False)
-            _ask(known, r, deviation, again_weight, reader, edge)
-            linear(out_weight[r], edge, 0, bias_tile(out_bias[r]), attention, False)
+            for p in range(0, TILE, widest_lanes()):
+                if r > 0:
+                    again, bias = again_weight[r - 1].reshape(-1), out_bias[r]
+                    _ask_again(*flat, again, mine, out_weights, bias, p, total, width, factor.reshape(-1), scores, TILE, r)
+                else:
+                    _ask_first(*flat, first, mine, out_weights, out_bias[0], p, total, width, first, scores, TILE, 0)
             linear(shape_weight[r], hidden, 0, bias_tile(shape_bias[r]), shape, False)
             _positive(shape, heads, floor, scratch[0])
             _weigh(attention, prior, x, shape, sums, weighed, scratch)
         for p in range(min(TILE, count - start)):
             for m in range(6):
                 moments[start + p, m] = sums[m, p]
-
-
-@kernel(**FAST)
-def _draw_in(x, wide, place, prior, scratch):
-    """Compress offsets to lengths asinh(length) (channels 0 to 2 of `place`), and set the prior weights (1 + squared distance)^-1.
-
-    Without wide neighbors, offsets are copied and the weights are one."""
-    length, ratio = scratch[0], scratch[1]
-    for j in range(len(x)):
-        X, Y, Z, start = x[j, 0], x[j, 1], x[j, 2], prior[j]
-        if wide:
-            for p in range(TILE):
-                start[p] = X[p] * X[p] + Y[p] * Y[p] + Z[p] * Z[p]
-            for p in range(TILE):
-                length[p] = np.sqrt(start[p]) + np.float32(1e-6)
-            for p in range(TILE):
-                ratio[p] = length[p] + np.sqrt(length[p] * length[p] + np.float32(1.0))
-            logarithm(ratio)
-            for p in range(TILE):
-                ratio[p] /= length[p]
-            for p in range(TILE):
-                start[p] = np.float32(1.0) / (np.float32(1.0) + start[p])
-        else:
-            for p in range(TILE):
-                start[p], ratio[p] = np.float32(1.0), np.float32(1.0)
-        for a in range(3):
-            row, drawn = x[j, a], place[j, a]
-            for p in range(TILE):
-                drawn[p] = ratio[p] * row[p]
-
-
-@kernel(**FAST)
-def _ask(known, r, deviation, weights, reader, edge):
-    """Compute the hidden layer of a round.
-
-    From the second round on, inputs include the neighbor's distance from the ellipsoid of the previous round, and its shape."""
-    zero = np.float32(0.0)
-    if r == 0:
-        values, out = known.reshape(-1), edge.reshape(-1)
-        for c in range(len(values)):
-            out[c] = larger(values[c], zero)
-        return
-    for j in range(len(known)):
-        far = deviation[j]
-        for o in range(known.shape[1]):
-            weight, row, strip, mine = weights[r - 1, o, 0], known[j, o], edge[j, o], reader[o]
-            for p in range(TILE):
-                strip[p] = larger(row[p] + weight * far[p] + mine[p], zero)
+        tile = take(turns)
 
 
 @kernel(**FAST)
@@ -182,7 +271,7 @@ def _weigh(attention, prior, x, shape, sums, weighed, scratch):
     scores, weights, places, into = attention.reshape(-1), prior.reshape(-1), x.reshape(-1), weighed.reshape(-1)
     share, of_mean = scratch[0], scratch[1]
     for h in range(heads):
-        for p in range(0, TILE, LANES):
+        for p in range(0, TILE, widest_lanes()):
             weighted_sums(scores, h * TILE + p, heads * TILE, weights, places, p, count, TILE, into)
         total, of_head = weighed[0], shape[6 + h]
         for p in range(TILE):
@@ -213,17 +302,3 @@ def _factor(sums, floor, factor, logs):
         factor[1, p], factor[4, p], factor[3, p] = -b / (a * c), -e / (c * f), (b * e - c * d) / (a * c * f)
     for row in (0, 2, 5):
         logarithm(logs[row])
-
-
-@kernel(**FAST)
-def _deviate(x, factor, deviation):
-    """Compute log(1 + |L^-1 x|^2), where |L^-1 x| is the distance in standard deviations."""
-    for j in range(len(x)):
-        X, Y, Z, out = x[j, 0], x[j, 1], x[j, 2], deviation[j]
-        A, B, C, D, E, F = factor[0], factor[1], factor[2], factor[3], factor[4], factor[5]
-        for p in range(TILE):
-            u = A[p] * X[p]
-            v = B[p] * X[p] + C[p] * Y[p]
-            w = D[p] * X[p] + E[p] * Y[p] + F[p] * Z[p]
-            out[p] = np.float32(1.0) + u * u + v * v + w * w
-    logarithm(deviation.reshape(-1))

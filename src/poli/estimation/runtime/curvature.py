@@ -10,13 +10,14 @@ from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger, smaller
+from poli.turns import take
 
 _UNKNOWN = 0.9  # share of the prior variance: if more is left, the neighbors say nothing about the curvature
 COLUMNS = 18  # of the result, see `bend`
 
 
 @kernel(**FAST)
-def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, defaults, floor, unit, order, begin, end, result):
+def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, defaults, floor, unit, order, turns, result):
     """Fit the quadrics to the neighbors `seen` (as in `gather_seen`). `pooled` has the result of `quadrics.pool`, or no column. The
     result has, in units of the cloud (`unit` is that of `points` and `radius`):
 
@@ -34,7 +35,8 @@ def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, 
     prior, b, beta = rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS), rows_of(QUADRIC_TERMS)
     turn, bent, left = rows_of(2), rows_of(4), np.empty(TILE, np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
-    for tile in range(begin, end):
+    tile = take(turns)
+    while tile < turns[1]:
         start = tile * TILE
         gather_seen(tile, count, 1, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, left)
         own_features(moments, rows, matrix, 0)
@@ -66,6 +68,7 @@ def bend(points, frames, radius, seen, moments, scalars, context, pooled, maps, 
         _deviations(A, turn, bent)
         for p in range(min(TILE, count - start)):
             _write(p, world, A, beta, turn, bent, left, predicted, radius[start + p] * unit, result[order[start + p]])
+        tile = take(turns)
 
 
 @kernel(**FAST)

@@ -24,10 +24,9 @@ from poli.estimation.runtime.scale import size
 from poli.estimation.runtime.unet import encode_level, encode_points, read_level
 from poli.kdtree.neighborhoods import CELL
 from poli.kdtree.tree import NARROWEST, check_range
-from poli.kernel import over_range
-from poli.threads import run_chunks
+from poli.kernel import in_turns, over_range
+from poli.threads import Stage, run_chunks, run_turns
 
-_LEAST_TILES = 4  # per thread
 _DEFAULTS = np.array(QUADRIC_DEFAULTS, np.float32)
 _NOBODY = np.empty((1, 0), np.int32)
 
@@ -60,21 +59,39 @@ def forward(
     check_places(points, places, architecture)
     cloud = order_cloud(places.of_places(points), architecture, seen_from(view, places), watch, curvature)
     levels = _levels(cloud, architecture)
+    stages = _Stages()
     # 2. Encode every level from the one below, then decode every level from the coarser one.
-    features = [_run(layers, "down0", levels[0], encode_points, *levels[0][:2], cloud.size, *levels[0][2:], cloud.context)]
+    args = (*levels[0][:2], cloud.size, *levels[0][2:], cloud.context)
+    features = [_run(stages, layers, "down0", levels[0], encode_points, *args)]
     for n in range(1, architecture.levels):
-        features.append(_encode(layers, n, levels[n - 1], levels[n], features[n - 1]))
-    watch("network")
+        features.append(_encode(stages, layers, n, levels[n - 1], levels[n], features[n - 1]))
     known = features[-1]
     for n in reversed(range(architecture.levels - 1)):
-        known = _decode(layers, n, levels[n], levels[n + 1], features[n], known)
-    watch("interpolation")
+        known = _decode(stages, layers, n, levels[n], levels[n + 1], features[n], known)
     # 3. Heads: moments of the neighbors, weighted by attention; sizes; curvature.
-    moments = _attend(layers, levels, cloud, known)
-    covariances = _size(layers, cloud, levels[0].frames, moments, known.scalars, calibration)
+    moments = _attend(stages, layers, levels, cloud, known)
+    covariances = _size(stages, layers, cloud, levels[0].frames, moments, known.scalars, calibration)
+    stages.run(watch)
     quadrics = _bend(layers, levels, cloud, moments, known.scalars) if curvature else None
-    watch("network")
+    if curvature:
+        watch("network")
     return Estimate(places.of_points(covariances), cloud.spacing, None if quadrics is None else places.of_points(quadrics))
+
+
+class _Stages:
+    """The stages of the network, in order. Their arrays exist before the first runs, so that threads go from one to the next."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._stages: list[Stage] = []
+
+    def add(self, name: str, count: int, kernel: Callable, *args) -> None:
+        """Add a kernel for `count` points."""
+        self._names.append("interpolation" if name.startswith("up") else "network")
+        self._stages.append((in_turns(kernel, *args), -(-count // TILE)))
+
+    def run(self, watch: Callable[[str], None]) -> None:
+        run_turns(*self._stages, ended=lambda number: watch(self._names[number]), dependent=True)
 
 
 class Level(NamedTuple):
@@ -100,7 +117,7 @@ class Layers:
 
     architecture: Architecture
     stages: dict[str, tuple[tuple, tuple, int, int]]  # maps, the map of the next stage, numbers of scalars and of vectors
-    attention: tuple[tuple, tuple]  # of the first round, and of all rounds
+    attention: tuple[tuple, tuple, tuple]  # of the first round, of all rounds, and the last maps by head
     size: tuple
     curvature: tuple
 
@@ -129,11 +146,13 @@ class Layers:
             vectors = 0 if name == "up0" else a.vectors  # not used after this level
             stages[name] = ((*maps(f"{name}.place"), *own), after, a.scalars[level], vectors)
         (place, place_bias), (reader, reader_bias) = stacked("attend{}.place", 1), stacked("attend{}.reader", 1)
-        rounds = (*stacked("attend{}.out"), *stacked("shape{}.out"), place, reader, place_bias + reader_bias)
+        out, out_bias = stacked("attend{}.out")
+        rounds = (out_bias, *stacked("shape{}.out"), place, reader, place_bias + reader_bias)
+        heads = tuple(np.ascontiguousarray(out[:, h]) for h in range(a.heads))
         return Layers(
             a,
             stages,
-            (maps("attend0.place", "attend0.reader", "head.hidden"), rounds),
+            (maps("attend0.place", "attend0.reader", "head.hidden"), rounds, heads),
             maps("size.hidden" if a.size else "head.hidden", "size.out"),
             maps("bend.hidden", "bend.out") if a.curvature else (),
         )
@@ -144,34 +163,33 @@ class Layers:
 
 
 def _levels(cloud: OrderedCloud, architecture: Architecture) -> list[Level]:
-    frames = cloud.frames.astype(np.float32)
-    levels = [Level(cloud.positions, cloud.near[0], frames, cloud.radius)]
+    levels = [Level(cloud.positions, cloud.near[0], cloud.frames, cloud.radius)]
     for n, near in enumerate(cloud.near[1:], 1):
         below, points = levels[-1], np.ascontiguousarray(cloud.positions[:: CELL**n])
         radius = group_radii(points, below.points, below.near, min(architecture.neighbors[n], below.near.shape[1]), step=CELL)
-        levels.append(Level(points, near, np.ascontiguousarray(frames[:: CELL**n]), radius))
+        levels.append(Level(points, near, np.ascontiguousarray(cloud.frames[:: CELL**n]), radius))
     return levels
 
 
-def _run(layers: Layers, stage: str, level: Level, kernel: Callable, *args) -> Features:
+def _run(stages: _Stages, layers: Layers, stage: str, level: Level, kernel: Callable, *args) -> Features:
     maps, following, scalars, vectors = layers.stages[stage]
     count = len(level.points)
     shapes = {"scalars": (count, scalars), "vectors": (count, vectors, 3), "mapped": (count, len(following[1]))}
     features = Features(*(scratch(f"{stage} {name}", shape) for name, shape in shapes.items()))
-    run_chunks(over_range(kernel, *args, maps, following, *features), -(-count // TILE), _LEAST_TILES)
+    stages.add(stage, count, kernel, *args, maps, following, *features)
     return features
 
 
-def _encode(layers: Layers, n: int, below: Level, level: Level, known: Features) -> Features:
+def _encode(stages: _Stages, layers: Layers, n: int, below: Level, level: Level, known: Features) -> Features:
     k = min(layers.architecture.neighbors[n], below.near.shape[1])
     args = (below.points, below.near, k, CELL, level.frames, level.radius, known.scalars, known.mapped, known.vectors)
-    return _run(layers, f"down{n}", level, encode_level, *args)
+    return _run(stages, layers, f"down{n}", level, encode_level, *args)
 
 
-def _decode(layers: Layers, n: int, level: Level, above: Level, own: Features, coarse: Features) -> Features:
+def _decode(stages: _Stages, layers: Layers, n: int, level: Level, above: Level, own: Features, coarse: Features) -> Features:
     read = min(layers.architecture.interpolated, 1 + above.near.shape[1])
     args = (level.points, above.points, above.near, read, level.frames, level.radius)
-    return _run(layers, f"up{n}", level, read_level, *args, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
+    return _run(stages, layers, f"up{n}", level, read_level, *args, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
 
 
 def _seen(levels: list[Level], group: int, wide: tuple[int, ...]) -> tuple:
@@ -180,21 +198,25 @@ def _seen(levels: list[Level], group: int, wide: tuple[int, ...]) -> tuple:
     return (levels[0].near, group, *pairs[0], *pairs[1])
 
 
-def _attend(layers: Layers, levels: list[Level], cloud: OrderedCloud, known: Features) -> np.ndarray:  # (N, 6) float32
+def _attend(
+    stages: _Stages, layers: Layers, levels: list[Level], cloud: OrderedCloud, known: Features
+) -> np.ndarray:  # (N, 6) float32
     level, floor = levels[0], np.float32(layers.architecture.floor)
     moments = scratch("moments", (len(level.points), 6))
     seen = _seen(levels, level.near.shape[1], cloud.wide)
     args = (level.points, level.frames, level.radius, seen, known.scalars, known.mapped)
-    run_chunks(over_range(attend, *args, *layers.attention, floor, moments), -(-len(moments) // TILE), _LEAST_TILES)
+    stages.add("attend", len(moments), attend, *args, *layers.attention, floor, moments)
     return moments
 
 
-def _size(layers: Layers, cloud: OrderedCloud, frames, moments, scalars, calibration: float) -> np.ndarray:  # (N, 3, 3)
+def _size(
+    stages: _Stages, layers: Layers, cloud: OrderedCloud, frames, moments, scalars, calibration: float
+) -> np.ndarray:  # (N, 3, 3)
     architecture, result = layers.architecture, np.empty((len(moments), 3, 3))
     most = np.minimum(HORIZON / cloud.scale * cloud.radius, cloud.extent) ** 2  # nothing farther away was seen
     args = (moments, frames, calibration * cloud.spacing, most, scalars, cloud.context, layers.size)
     settings = (architecture.size > 0, architecture.floor, cloud.order)
-    run_chunks(over_range(size, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
+    stages.add("size", len(moments), size, *args, *settings, result)
     return result
 
 
@@ -204,7 +226,7 @@ def _bend(layers: Layers, levels: list[Level], cloud: OrderedCloud, moments, sca
     pooled = _residuals(levels, cloud, seen, moments) if own else np.empty((1, 0), np.float32)
     args = (level.points, level.frames, level.radius, seen, moments, scalars, cloud.context, pooled)
     settings = (layers.curvature, _DEFAULTS, layers.architecture.floor, 1.0 / cloud.scale, cloud.order)
-    run_chunks(over_range(bend, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
+    run_turns((in_turns(bend, *args, *settings, result), -(-len(moments) // TILE)))
     return result
 
 
@@ -212,6 +234,6 @@ def _residuals(levels: list[Level], cloud: OrderedCloud, seen: tuple, moments) -
     leads = levels[1]
     found, pooled = (scratch(name, (len(leads.points), RESIDUALS)) for name in ("residuals", "pooled residuals"))
     args = (levels[0].points, leads.frames, np.ascontiguousarray(cloud.radius[::CELL]), seen, moments)
-    run_chunks(over_range(residuals, *args, found), -(-len(found) // TILE), _LEAST_TILES)
+    run_turns((in_turns(residuals, *args, found), -(-len(found) // TILE)))
     run_chunks(over_range(pool, found, leads.near, cloud.curved[0], pooled), len(found))
     return pooled

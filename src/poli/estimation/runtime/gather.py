@@ -6,13 +6,29 @@ import math
 import threading
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
 from poli.estimation.architecture import HORIZON
 from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
-from poli.simd import LANES, gather_eight, larger, transpose_eight
+from poli.kernel import intrinsic, kernel
+from poli.simd import (
+    LANES,
+    Vector,
+    data_of,
+    gather_differences,
+    gather_eight,
+    gather_shared_differences,
+    load,
+    loop,
+    offset,
+    store,
+    transpose_eight,
+    widest_lanes,
+    widest_vector,
+)
 
 _BEYOND = 1e15  # radii: larger squares overflow in float32
 
@@ -46,10 +62,12 @@ def list_shared(near, wide, share, step, start, first, who):
     """List the first `wide` neighbors of the points' leads, as points of level 0.
 
     `share` consecutive points have the same lead, and a lead's level keeps every `step`-th point."""
-    for j in range(wide):
-        names = who[first + j]
-        for p in range(TILE):
-            names[p] = near[min((start + p) // share, len(near) - 1), j] * step
+    for p in range(0, TILE, share):
+        row = near[min((start + p) // share, len(near) - 1)]
+        for j in range(wide):
+            name, names = row[j] * step, who[first + j]
+            for s in range(p, p + share):
+                names[s] = name
 
 
 @kernel(**FAST)
@@ -57,13 +75,21 @@ def gather_offsets(below, who, at, inverse, offsets):
     """Compute neighbors minus points, in the common frame and in radii.
 
     Differences and scaling are in float64: clouds may be far from the origin, and spacing may vary widely within one cloud."""
+    table, here = below.reshape(-1), at.reshape(-1)
     for j in range(len(who)):
-        X, Y, Z, names = offsets[j, 0], offsets[j, 1], offsets[j, 2], who[j]
-        for p in range(TILE):
-            n, unit = names[p], inverse[p]
-            X[p] = (below[n, 0] - at[0, p]) * unit
-            Y[p] = (below[n, 1] - at[1, p]) * unit
-            Z[p] = (below[n, 2] - at[2, p]) * unit
+        into, names = offsets[j].reshape(-1), who[j]
+        for p in range(0, TILE, LANES):
+            gather_differences(table, names, p, here, inverse, into, TILE)
+
+
+@kernel(**FAST)
+def _gather_shared(below, who, at, inverse, offsets):
+    """Do the same for neighbors that CELL consecutive points share."""
+    table, here = below.reshape(-1), at.reshape(-1)
+    for j in range(len(who)):
+        into, names = offsets[j].reshape(-1), who[j]
+        for p in range(0, TILE, LANES):
+            gather_shared_differences(table, names, p, here, inverse, into, TILE)
 
 
 @kernel(**FAST)
@@ -72,12 +98,12 @@ def draw_near(offsets, squared):
     farthest, beyond = np.float32(HORIZON * HORIZON), np.float32(_BEYOND)
     for j in range(len(offsets)):
         X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
-        most = np.float32(0.0)
+        outside = 0
         for p in range(TILE):
             squared[p] = X[p] * X[p] + Y[p] * Y[p] + Z[p] * Z[p]
         for p in range(TILE):
-            most = larger(most, squared[p])
-        if most > farthest:
+            outside += squared[p] > farthest
+        if outside:
             for p in range(TILE):
                 if squared[p] > farthest:
                     x = max(min(X[p], beyond), -beyond)
@@ -96,7 +122,11 @@ def gather_seen(tile, count, step, points, frames, radius, seen, rows, at, frame
     list_near(near, rows, group, who)
     list_shared(near1, wide1, CELL // step, CELL, tile * TILE, group, who)
     list_shared(near2, wide2, LEAF // step, LEAF, tile * TILE, group + wide1, who)
-    gather_offsets(points, who, at, inverse, offsets)
+    if step == 1:
+        gather_offsets(points, who[:group], at, inverse, offsets[:group])
+        _gather_shared(points, who[group:], at, inverse, offsets[group:])
+    else:
+        gather_offsets(points, who, at, inverse, offsets)
     draw_near(offsets, squared)
 
 
@@ -111,16 +141,43 @@ def turn_offsets(offsets, frame, place):
                 out[p] = f[p] * X[p] + g[p] * Y[p] + h[p] * Z[p]
 
 
-@kernel(**FAST)
-def squares(place):
-    """Fill channels 3 to 8 with squares and products of 0 to 2. Pooled, these are the moments of the group."""
-    for j in range(len(place)):
-        for a in range(3):
-            x, y, square, product = place[j, a], place[j, (a + 2) % 3], place[j, 3 + a], place[j, 6 + a]
-            for p in range(TILE):  # one array written at a time: LLVM does not vectorize if too many could overlap
-                square[p] = x[p] * x[p]
-            for p in range(TILE):
-                product[p] = x[p] * y[p]
+@intrinsic
+def _look(_context, offsets, frame, place, count, stride, described):
+    """Turn offsets into the points' frames, x = F' d, and describe them by x, its squares and its products (nine channels). Pooled,
+    these are the moments of the group.
+
+    Processes a vector of points from `place` on. Arrays are flat and rows are `stride` apart."""
+
+    def generate(context, builder, signature, arguments):
+        offsets, frame, described = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 5))
+        place, count, stride = arguments[2:5]
+        lanes = widest_vector()
+
+        def at(j, rows, row):
+            apart = builder.mul(stride, ir.Constant(stride.type, rows))
+            return offset(builder, builder.add(place, builder.mul(j, apart)), stride, row)
+
+        turn = [Vector(builder, load(builder, frame, offset(builder, place, stride, n), lanes)) for n in range(9)]
+
+        def see(j, _):
+            d = [Vector(builder, load(builder, offsets, at(j, 3, a), lanes)) for a in range(3)]
+            x = [turn[a] * d[0] + turn[3 + a] * d[1] + turn[6 + a] * d[2] for a in range(3)]
+            for row, value in enumerate([*x, *(a * a for a in x), *(x[a] * x[(a + 2) % 3] for a in range(3))]):
+                store(builder, value.value, described, at(j, 9, row))
+            return []
+
+        loop(builder, count, [], see)
+        return context.get_dummy_value()
+
+    number = types.intp
+    return types.void(offsets, frame, number, number, number, described), generate
+
+
+@kernel
+def look_around(offsets, frame, described):
+    """Turn offsets into the points' frames and describe them (`_look`)."""
+    for p in range(0, TILE, widest_lanes()):
+        _look(offsets.reshape(-1), frame.reshape(-1), p, len(offsets), TILE, described.reshape(-1))
 
 
 @kernel(**FAST)

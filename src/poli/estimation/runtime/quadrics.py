@@ -13,6 +13,7 @@ from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
+from poli.turns import take
 
 PACKED = QUADRIC_TERMS * (QUADRIC_TERMS + 1) // 2  # entries of a lower triangle, by rows
 # Rows of the sums: w u^a v^b with a + b <= 4, in the order 1, u, v, uu, uv, vv, uuu, uuv, ..., vvvv; w h u^a v^b with a + b <= 2;
@@ -100,7 +101,7 @@ def factor(A):  # (PACKED, TILE)
 
 
 @kernel(**FAST)
-def residuals(points, frames, radius, seen, moments, begin, end, result):
+def residuals(points, frames, radius, seen, moments, turns, result):
     """Compute the residuals of the leads, the points of level 1, from the ellipsoids' moments: (M, RESIDUALS)."""
     count, group, total = len(result), seen[1], seen[1] + seen[3] + seen[5]
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
@@ -109,7 +110,8 @@ def residuals(points, frames, radius, seen, moments, begin, end, result):
     matrix, axes, world = rows_of(6), rows_of(9), rows_of(9)
     weights, scratch, sums = rows_of(total), np.empty(TILE, np.float32), rows_of(SUMS)
     A, left, right = rows_of(PACKED), rows_of(RESIDUALS), rows_of(QUADRIC_TERMS)
-    for tile in range(begin, end):
+    tile = take(turns)
+    while tile < turns[1]:
         start = tile * TILE
         gather_seen(tile, count, CELL, points, frames, radius, seen, rows, at, frame, inverse, who, offsets, scratch)
         own_features(moments, rows, matrix, 0)
@@ -128,6 +130,7 @@ def residuals(points, frames, radius, seen, moments, begin, end, result):
         for p in range(min(TILE, count - start)):
             for n in range(RESIDUALS):
                 result[start + p, n] = np.float32(0.5) * left[n, p] + np.float32(RESIDUAL_CENTER)
+        tile = take(turns)
 
 
 @kernel

@@ -12,19 +12,20 @@ from poli.estimation.runtime.gather import (
     keep_features,
     list_near,
     load_points,
+    look_around,
     own_features,
     own_vectors,
-    squares,
     turn_offsets,
 )
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
-from poli.simd import larger
+from poli.simd import insert, larger, widest_lanes
+from poli.turns import take
 
 
 @kernel(**FAST)
-def encode_points(points, near, k, frames, radius, context, weights, next_map, begin, end, scalars, vectors, mapped):
-    """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. `begin` and `end` count tiles."""
+def encode_points(points, near, k, frames, radius, context, weights, next_map, turns, scalars, vectors, mapped):
+    """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. A turn is a tile."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, extra = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
@@ -33,12 +34,12 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
     heard, next_begin = bias_tile(place_bias), bias_tile(next_map[1])
     pooled, node, ahead = rows_of(2 * width + extra), rows_of(len(node_bias)), rows_of(len(next_map[1]))
-    for tile in range(begin, end):
+    tile = take(turns)
+    while tile < turns[1]:
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
         gather_offsets(points, who, at, inverse, offsets)
-        turn_offsets(offsets, frame, place)
-        squares(place)
+        look_around(offsets, frame, place)
         own_features(context, rows, pooled, 2 * width)
         if extra:
             linear(context_weight, pooled, 2 * width, place_begin, heard, False)
@@ -46,11 +47,12 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)
         finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        tile = take(turns)
 
 
 @kernel(**FAST)
 def encode_level(
-    below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors, mapped
+    below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, turns, scalars, vectors, mapped
 ):
     """Encode a coarser level, whose points are every `step`-th of the level below.
 
@@ -64,7 +66,8 @@ def encode_level(
     pooled, node, ahead = rows_of(2 * width + own + turned), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, edge_begin = bias_tile(place_bias), bias_tile(edge_bias)
     node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
-    for tile in range(begin, end):
+    tile = take(turns)
+    while tile < turns[1]:
         load_points(tile, count, step, below, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
         gather_offsets(below, who, at, inverse, offsets)
@@ -77,6 +80,7 @@ def encode_level(
         own_features(known, rows, pooled, 2 * width)
         own_vectors(heard_vectors, rows, frame, pooled, 2 * width + own)
         finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        tile = take(turns)
 
 
 @kernel(**FAST)
@@ -115,6 +119,8 @@ def finish(inputs, weight, begin, next_map, next_begin, tile, count, frames, nod
                 vectors[start + p, v, a] = frames[start + p, a, 0] * x + frames[start + p, a, 1] * y + frames[start + p, a, 2] * z
 
 
+_SOFTENED = 0.1  # radii, added to distances: a lead, at distance zero, also uses the others
+
 # --- The decoder: interpolate the features of the coarser level and combine them with those of this level.
 
 
@@ -135,15 +141,46 @@ def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
             filled = min(filled + 1, count)
     total = 0.0
     for j in range(count):
-        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
+        weights[j] = 1.0 / (np.sqrt(weights[j]) + _SOFTENED * radius)
         total += weights[j]
     for j in range(count):
         weights[j] /= total
 
 
 @kernel(**FAST)
+def _choose(start, at, inverse, coarse, near, who, shares, scratch, name):
+    """Do the same for a tile of points, of which CELL consecutive ones have the same lead, with distances in radii."""
+    distance, nearest, chosen = scratch[0], shares.reshape(-1), who.reshape(-1)
+    nearest[:] = np.float32(np.inf)
+    for j in range(-1, min(near.shape[1], CANDIDATES)):
+        for q in range(0, TILE, CELL):
+            lead = min((start + q) // CELL, len(coarse) - 1)
+            n = lead if j < 0 else near[lead, j]
+            x, y, z = coarse[n, 0], coarse[n, 1], coarse[n, 2]
+            for p in range(q, q + CELL):
+                u, v, w = x - at[0, p], y - at[1, p], z - at[2, p]
+                distance[p] = (u * u + v * v + w * w) * (inverse[p] * inverse[p])  # equal distances stay equal
+            for p in range(q, q + CELL):
+                name[p] = n
+        for p in range(0, TILE, widest_lanes()):  # insert it among the nearest so far
+            insert(distance, name, p, nearest, chosen, len(who), TILE)
+    total = scratch[1]
+    total[:] = np.float32(0.0)
+    for r in range(len(who)):
+        share = shares[r]
+        for p in range(TILE):
+            share[p] = np.float32(1.0) / (np.sqrt(share[p]) + np.float32(_SOFTENED))
+        for p in range(TILE):
+            total[p] += share[p]
+    for r in range(len(who)):
+        share = shares[r]
+        for p in range(TILE):
+            share[p] /= total[p]
+
+
+@kernel(**FAST)
 def read_level(
-    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end,
+    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, turns,
     scalars, vectors, mapped,
 ):  # fmt: skip
     """Decode one level.
@@ -154,20 +191,15 @@ def read_level(
     count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
     rows, at, frame, inverse = np.empty(TILE, np.int32), np.empty((3, TILE)), rows_of(9), np.empty(TILE)
     offsets, place, hidden = blocks_of(read, 3), blocks_of(read, 3 + turned), blocks_of(read, width)
-    squared = np.empty(TILE, np.float32)
-    chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
-    distances, shares = np.empty(read), rows_of(read)
+    who, name, shares, scratch = np.empty((read, TILE), np.int32), np.empty(TILE, np.int32), rows_of(read), rows_of(2)
     inputs, node, ahead = rows_of(2 * width + 3 * own.shape[1]), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
-    for tile in range(begin, end):
+    tile = take(turns)
+    while tile < turns[1]:
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        for p in range(TILE):
-            i = rows[p]
-            interpolation_weights(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
-            for j in range(read):
-                who[j, p], shares[j, p] = chosen[j], distances[j]
+        _choose(tile * TILE, at, inverse, coarse, near, who, shares, scratch, name)
         gather_offsets(coarse, who, at, inverse, offsets)
-        draw_near(offsets, squared)
+        draw_near(offsets, scratch[0])
         turn_offsets(offsets, frame, place)
         gather_vectors(heard_vectors, who, frame, place, 3)
         gather_features(gathered, who, place_begin, hidden)
@@ -183,3 +215,4 @@ def read_level(
         own_features(known, rows, inputs, width)
         own_vectors(own, rows, frame, inputs, 2 * width)
         finish(inputs, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        tile = take(turns)
