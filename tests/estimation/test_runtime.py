@@ -16,7 +16,7 @@ from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.estimate import load_model
 from poli.estimation.ordered_cloud import Viewpoint, distinct
-from poli.estimation.runtime import arithmetic
+from poli.estimation.runtime import arithmetic, scale
 from poli.estimation.runtime.forward import Layers, forward
 from poli.voxels import voxel_downsample
 from poli.worlds import SENSORS, scan_of
@@ -171,3 +171,23 @@ def test_products_are_correct_with_vectors_of_either_width(lanes: int, rectified
     linear(weight, x, 2, arithmetic.bias_tile(bias), out, rectified)
     expected = np.einsum("oi,jip->jop", weight, x[:, 2:21]) + bias[:, None]
     np.testing.assert_allclose(out, np.maximum(expected, 0.0) if rectified else expected, atol=1e-5)
+
+
+def test_points_computed_together_or_alone_get_the_same_bits(rng: np.random.Generator) -> None:
+    # LLVM vectorizes these loops for many points. If single numbers were rounded differently, answers would depend on the cloud's
+    # size, and on where its arrays are in memory.
+    def numbers(rows: int, kind: type = np.float32) -> np.ndarray:
+        return rng.uniform(0.1, 1.0, (rows, scale.TILE)).astype(kind)
+
+    values, stretch, frame, axes = numbers(3), numbers(3), numbers(9), numbers(9)
+    lengths, most = numbers(2, np.float64)
+
+    def compute(begin: int, filled: int) -> np.ndarray:
+        columns = [np.ascontiguousarray(np.roll(array, -begin, axis=1)) for array in (values, stretch, frame, axes)]
+        variances, direction, entries = np.empty((3, scale.TILE)), np.empty((3, scale.TILE), np.float32), np.empty((6, scale.TILE))
+        scale._limit(begin, filled, lengths, most, *columns[:2], variances)
+        scale._compose(filled, columns[2], columns[3], variances, direction, entries)
+        return entries[:, :filled]
+
+    alone = np.concatenate([compute(p, 1) for p in range(scale.TILE)], axis=1)
+    np.testing.assert_array_equal(compute(0, scale.TILE), alone)
