@@ -215,7 +215,7 @@ def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)
 
 
 class TrainingModel(torch.nn.Module):
-    """One forward pass for the whole loss, so that DistributedDataParallel can wrap it."""
+    """The network and its loss in one forward pass, and the time that both take."""
 
     def __init__(self, architecture: Architecture, loss: LossConfig) -> None:
         super().__init__()

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 from torch import distributed
-from torch.nn.parallel import DistributedDataParallel
 
 from poli.errors import FormatError, InputError, PoliError
 from poli.estimation.estimate import load_model
@@ -116,8 +117,10 @@ def train(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     other = f"{out}: another training run is using this folder; wait for it to end, or choose another folder"
-    # The first process locks the folder for all.
-    with process_group() as processes, sole_user(out, other) if processes.rank == 0 else nullcontext():
+    # The threads of BLAS wait in loops, which slows the processes down by a third; matrices are small here. The first process locks
+    # the folder for all.
+    single = threadpool_limits(1, user_api="blas")
+    with single, process_group() as processes, sole_user(out, other) if processes.rank == 0 else nullcontext():
         heard = listener if listener is not None and processes.rank == 0 else Listener()
         return Run(config, out, heard, fresh, processes, beside).finish(source, track)
 
@@ -179,8 +182,6 @@ class Run:
             self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         self.finished = self.steps_done == config.steps and self.model_path.exists()
         self._wait()  # no process writes before all have checked
-        # The trained parameters depend on the stage, so DDP must find those with a gradient.
-        self.parallel = DistributedDataParallel(self.model, find_unused_parameters=True) if world > 1 else self.model
         self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
@@ -200,7 +201,8 @@ class Run:
             source = self._source(track)
         if self.world > 1:
             use_one_thread()
-        with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
+        # Prepares the next batch during the step. The number of torch's threads is a setting of each thread.
+        with ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, torch.get_num_threads())) as ahead:
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < steps:
                 batch, seconds = waiting.result()
@@ -250,10 +252,11 @@ class Run:
         rate = learning_rate(self.config, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        terms: LossTerms = self.parallel(batch, stage=stage)
+        terms: LossTerms = self.model(batch, stage=stage)
         start = time.perf_counter()
         self.optimizer.zero_grad()
         terms.total.backward()
+        self._share_gradient()
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip))
         # The gradient is shared by all processes, so all of them take the same branch.
         if math.isfinite(norm):
@@ -272,6 +275,16 @@ class Run:
         if self.log and (self.steps_done % schedule.log_every == 0 or self.steps_done == self.config.steps):
             self.log.append(asdict(report))
         self.listener.step(report, self.config.steps)
+
+    def _share_gradient(self) -> None:
+        """Replace the gradient by its mean over all processes. What is trained depends on the stage alone, so all have the same."""
+        if self.world == 1:
+            return
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        mean = torch.cat([g.flatten() for g in gradients])
+        distributed.all_reduce(mean)
+        for gradient, part in zip(gradients, (mean / self.world).split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def _begin(self, stage: Stage, growth: float | None) -> None:
         """Begin a stage with the averaged weights of the last one, and sizes with those that sparser partners need: squared
