@@ -42,7 +42,7 @@ def test_scans_of_a_spot_agree_with_each_other_and_with_the_survey(pair):
 
 
 @pytest.mark.parametrize("stage", ["shapes", "sizes"])
-def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, stage):
+def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose_or_for_sizes_at_the_true_one(pair, stage):
     config = replace(CONFIG, clouds=2)
     batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), stage)
     assert batch.matches.source.shape == (2, 600, 3)
@@ -52,7 +52,7 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, stage):
     assert d[believed].median() < 1.0
     assert d[believed].max() < 2.2 * 2.0
     off = (batch.matches.T_measured - T_true)[:, :3, 3].abs()
-    assert 0.0 < off.max() < 0.1
+    assert 0.0 < off.max() < 0.1 if stage == "shapes" else off.max() == 0.0
     assert batch.coverage > 0.8
     again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), stage)
     assert torch.equal(again.matches.target, batch.matches.target)

@@ -120,7 +120,9 @@ def draw_scans(
         motions.append(_known_motion(cloud.pair, rng))
         p, T_true, shrink, gamma = _partner(cloud, config, settling)
         T_measured = T_true
-        if gamma is None:  # an exact pose: add noise
+        # Add noise to an exact pose, but not for sizes, which are the distances of matches under the true pose (Proposition 1):
+        # under a noisy one, other points are the nearest, and far from the sensor sizes would be too large.
+        if gamma is None and not settling:
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = _moved(p, T_measured)
         index = KDTree(seen)

@@ -156,8 +156,7 @@ class Run:
 
     def __init__(self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path) -> None:
         self.config, self.out, self.listener, self.beside = config, out, listener, beside
-        self.rank, self.world = rank, world = processes.rank, processes.world
-        device = processes.device
+        self.rank, self.world, device = processes.rank, processes.world, processes.device
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
         self.model = TrainingModel(config.architecture, config.loss).to(device)
@@ -166,7 +165,7 @@ class Run:
         self.optimizer = torch.optim.AdamW(trained, weight_decay=config.schedule.weight_decay)  # the rate is set before each step
         self.steps_done = self.skipped = self.unusable = 0
         self.checkpoint_path, self.model_path = out / _CHECKPOINT, out / _MODEL
-        if fresh and rank == 0:
+        if fresh and self.rank == 0:
             for name in (_CHECKPOINT, _MODEL, "curve.png", "log.csv", "validation.csv"):
                 (out / name).unlink(missing_ok=True)
         self._wait()
@@ -182,9 +181,9 @@ class Run:
             self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         self.finished = self.steps_done == config.steps and self.model_path.exists()
         self._wait()  # no process writes before all have checked
-        self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
+        self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if self.rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
-        self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
+        self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if self.rank == 0 else None
 
     def _calibration(self, averaged: TrainingModel, source: Source) -> float:
         """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids."""
