@@ -38,7 +38,6 @@ kind = "ttqc"
 neighbors = [8, 8]
 edge = [8, 8]
 scalars = [8, 8]
-vectors = 2
 head = 8
 reach = 12
 [schedule]

@@ -46,7 +46,7 @@ from poli.train.validate import validate
 
 # Changes of the configuration's architecture, by name.
 _WIDE: dict[str, Any] = {
-    "neighbors": (16, 16, 16), "edge": (24, 32, 48), "scalars": (32, 48, 64), "vectors": 0, "head": 32, "reach": 16, "wide": (8, 8),
+    "neighbors": (16, 16, 16), "edge": (24, 32, 48), "scalars": (32, 48, 64), "head": 32, "reach": 16, "wide": (8, 8),
     "attention": 16, "heads": 4, "rounds": 2, "size": 48, "curvature": 0,
 }  # fmt: skip
 _MEDIUM = {**_WIDE, "edge": (16, 24, 32), "scalars": (24, 32, 48), "head": 24, "attention": 8, "heads": 2, "size": 32}
@@ -64,15 +64,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tiny": {**_TWELVE, "edge": (8, 12, 16), "scalars": (8, 16, 24), "wide": (8,)},
 }
 _OBJECTS: dict[str, Any] = {
-    "neighbors": (16, 16), "edge": (24, 48), "scalars": (32, 64), "vectors": 4, "head": 32, "reach": 36, "wide": (),
+    "neighbors": (16, 16), "edge": (24, 48), "scalars": (32, 64), "head": 32, "reach": 36, "wide": (),
     "attention": 16, "heads": 4, "rounds": 2, "size": 0, "curvature": 0, "curvature_wide": (),
 }  # fmt: skip
 _SLIM = {**_OBJECTS, "edge": (16, 32), "scalars": (24, 48), "head": 24, "attention": 8, "heads": 2}
 OBJECT_VARIANTS: dict[str, dict[str, Any]] = {
     "wide": _OBJECTS,
-    "wide, no vectors": {**_OBJECTS, "vectors": 0},
     "medium": _SLIM,
-    "medium, no vectors": {**_SLIM, "vectors": 0},
+    "medium, 24 neighbors": {**_SLIM, "reach": 24},
+    "as for scans": {**_MEDIUM, "neighbors": (12, 12, 8), "reach": 12, "size": 0, "curvature_wide": ()},
 }
 _JUDGED = (
     RealConfiguration("kitti_raw_0013", 0.5, 16), RealConfiguration("kitti_raw_0013", 0.5),
@@ -112,7 +112,8 @@ def run(options: Options) -> Iterator[Report]:
     names = [known[number] for number in options.variants] or list(variants)
     if config.scans and options.real is None:
         raise InputError("the frontier of scans needs real sequences; give their folder by --real")
-    _source(options, config, config.architecture)  # recorded once, for all
+    if config.scans:
+        _source(options, config, config.architecture)  # worlds are recorded once, for all
     records = in_processes(partial(_trained, options, config), names, options.processes, "networks")
     with same_threads() as threads:
         cloud = real_cloud(options.real, _TIMED) if options.real else simulated_cloud(_TIMED)

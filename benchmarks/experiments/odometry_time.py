@@ -7,7 +7,7 @@ Example: python -m benchmarks odometry_time --real sequences
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +19,12 @@ from benchmarks.data.drives import SYSTEM_SEQUENCES, RealDrive
 from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Report, Table, column_list
 from benchmarks.rivals.odometry import run_kiss
-from benchmarks.rivals.odometry_contestants import run_ours
-from benchmarks.rivals.tracks import without_times
+from benchmarks.rivals.odometry_contestants import Outcome, run_ours
+from benchmarks.rivals.tracks import Track, without_times
 from benchmarks.timing import same_threads
 from poli.errors import InputError
 from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.scan import Scan
 
 MODELS = ("lidar",)
 
@@ -71,7 +72,9 @@ def _measure(source: RealDrive, options: Options) -> dict[str, Any]:
     drive = source.open().first(options.scans)
     scans = without_times(drive.recorded)
     config = OdometryConfig(model=options.model, on_loss="restart")
-    contestants = {"ms": partial(run_ours, config=config), "kiss_icp_ms": run_kiss}
+    contestants: dict[str, Callable[[list[Scan]], Outcome | Track]] = {
+        "ms": partial(run_ours, config=config), "kiss_icp_ms": run_kiss,
+    }  # fmt: skip
     seconds: dict[str, list[np.ndarray]] = {name: [] for name in contestants}
     for _ in range(_TURNS):
         for name, system in contestants.items():

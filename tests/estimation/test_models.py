@@ -21,6 +21,7 @@ def test_facts_match_the_file_and_the_card(name):
     assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
     assert found.multiply_adds <= 80_000
     assert f"L is multiplied by {found.calibration:.4f}" in card
+    assert f"sha256 {found.sha256[:16]}" in card
     assert card.replace("\n", " ").startswith(f"# {name}  {found.about}")
     assert found.data_license.startswith("MIT")
     assert "MIT" in card[card.index("## License") :]

@@ -26,9 +26,9 @@ VIEWS = [Viewpoint(np.zeros(3), UP), Viewpoint(None, UP), Viewpoint(np.zeros(3),
 SCANS = {"log_scale": True, "sensor": True, "frames": "sensor", "size": 12}
 ARCHITECTURES = [
     Architecture(),
-    Architecture(neighbors=(12,), edge=(10,), scalars=(9,), vectors=0, reach=12, head=7, attention=5, heads=3, rounds=1),
-    Architecture(neighbors=(16, 16, 16), edge=(24, 32, 48), scalars=(32, 48, 64), vectors=0, reach=16, wide=(8, 8), **SCANS),
-    Architecture((9, 7, 5, 3), edge=(8, 9, 10, 11), scalars=(8, 13, 16, 20), vectors=2, reach=11, wide=(5,), rounds=3, **SCANS),
+    Architecture(neighbors=(12,), edge=(10,), scalars=(9,), reach=12, head=7, attention=5, heads=3, rounds=1),
+    Architecture(neighbors=(16, 16, 16), edge=(24, 32, 48), scalars=(32, 48, 64), reach=16, wide=(8, 8), **SCANS),
+    Architecture((9, 7, 5, 3), edge=(8, 9, 10, 11), scalars=(8, 13, 16, 20), reach=11, wide=(5,), rounds=3, **SCANS),
 ]
 
 

@@ -33,8 +33,8 @@ from .damage import (
 )
 
 _ARCHITECTURES = (
-    Architecture((8, 8), (8, 8), (8, 8), vectors=2, head=8, reach=12, attention=8),
-    Architecture((8, 8, 8), (8, 8, 8), (8, 8, 8), vectors=0, head=8, reach=12, wide=(4, 4), attention=8, frames="sensor",
+    Architecture((8, 8), (8, 8), (8, 8), head=8, reach=12, attention=8),
+    Architecture((8, 8, 8), (8, 8, 8), (8, 8, 8), head=8, reach=12, wide=(4, 4), attention=8, frames="sensor",
                  sensor=True, log_scale=True, size=8),
 )  # fmt: skip
 _CONFIGS = Path(__file__).parents[2] / "configs"
@@ -100,7 +100,7 @@ def _read_model(folder: Path) -> object:
 _TINY = {
     "name": "tiny", "seed": 3, "data": {"procedural": 2, "resolution": 24, "validation_procedural": 1},
     "pairs": {"points": [64, 128], "clouds": 2, "partners": 2}, "loss": {"kind": "ttqc"},
-    "architecture": {"neighbors": [8, 8], "edge": [8, 8], "scalars": [8, 8], "vectors": 2, "head": 8, "reach": 12},
+    "architecture": {"neighbors": [8, 8], "edge": [8, 8], "scalars": [8, 8], "head": 8, "reach": 12},
     "shapes": {"steps": 9}, "sizes": {"steps": 1},
     "schedule": {"warmup": 2, "log_every": 1, "validate_every": 6, "checkpoint_every": 2},
 }  # fmt: skip

@@ -19,7 +19,7 @@ from .models import _model, _open_run
 from .point_bombs import MANY, MOST, Bomb
 
 _LISTS = b"[" * 100_000 + b"]" * 100_000
-_SMALL = Architecture((8, 8), (8, 8), (8, 8), vectors=2, head=8, reach=12, attention=8)
+_SMALL = Architecture((8, 8), (8, 8), (8, 8), head=8, reach=12, attention=8)
 
 
 def _dataset(path: Path) -> object:

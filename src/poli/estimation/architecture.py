@@ -87,8 +87,7 @@ class Architecture:
 
     neighbors: tuple[int, ...] = (16, 16)  # group size by level, in the level below; for level 0, in the cloud itself
     edge: tuple[int, ...] = (24, 48)  # width of the shared MLP, by level
-    scalars: tuple[int, ...] = (32, 64)  # rotation-invariant features per point, by level
-    vectors: int = 4  # rotation-equivariant features per point, at every level
+    scalars: tuple[int, ...] = (32, 64)  # features per point, by level
     interpolated: int = 3  # coarse points that each fine point interpolates
     head: int = 32
     reach: int = 36  # nearest neighbors whose moments the head weights
@@ -119,7 +118,7 @@ class Architecture:
         levels, group = len(self.neighbors), max(self.neighbors[:2], default=0)
         sizes = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated, self.head]
         sizes += [self.reach, self.attention, self.heads, self.rounds]
-        optional = [self.vectors, self.size, self.curvature]
+        optional = [self.size, self.curvature]
         requirements = (
             (
                 f"neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels",
@@ -193,7 +192,6 @@ class Architecture:
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """Every linear map of the network: name -> (inputs, outputs)."""
-        turned = 3 * self.vectors
         shapes: dict[str, tuple[int, int]] = {}
         for level, (edge, scalars) in enumerate(zip(self.edge, self.scalars, strict=True)):
             below = self.scalars[level - 1]
@@ -204,15 +202,15 @@ class Architecture:
                 own = self.context
             else:
                 shapes[f"down{level}.feature"] = (below, edge)
-                shapes[f"down{level}.place"] = (3 + turned, edge)
-                own = below + turned
+                shapes[f"down{level}.place"] = (3, edge)
+                own = below
             shapes[f"down{level}.edge"] = (edge, edge)
-            shapes[f"down{level}.node"] = (2 * edge + own, scalars + turned)
+            shapes[f"down{level}.node"] = (2 * edge + own, scalars)
         for level in reversed(range(self.levels - 1)):
             fine, coarse = self.scalars[level], self.scalars[level + 1]
             shapes[f"up{level}.feature"] = (coarse, fine)
-            shapes[f"up{level}.place"] = (3 + turned, fine)
-            shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
+            shapes[f"up{level}.place"] = (3, fine)
+            shapes[f"up{level}.node"] = (2 * fine, fine)
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
             shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
@@ -246,8 +244,4 @@ class Architecture:
             elif kind == "feature":
                 rows /= CELL
             total += rows * inputs * outputs
-        # Rotating vectors from the common frame into that of the reading point: nine per vector.
-        for level in range(1, self.levels):
-            total += 9.0 * self.vectors * (self.neighbors[level] + 1) * float(CELL) ** -level
-            total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
         return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * weighted  # the moments

@@ -1,9 +1,7 @@
 """The reference network: from a grouped cloud (`network_input`) to one lower-triangular L per point.
 
 Each level encodes groups with a shared MLP and pools them; coarse levels are decoded by distance-weighted interpolation with skip
-connections. A point's features are scalars, which are invariant to rotations of the cloud, and vectors, which rotate with it.
-Vectors are stored in the common frame and rotated into the frame of the point that uses them, so neighbors can pass on directions
-of the surface.
+connections. Offsets are in the frame of the point that uses them, so features are invariant to rotations of the cloud.
 
 The head computes the ellipsoid in rounds. Each round weights the neighbors by attention, with several heads, and sums their
 moments; six more outputs form a lower-triangular matrix B with a positive diagonal, and L is the Cholesky factor of the moments
@@ -92,54 +90,36 @@ class Network(nn.Module):
 
     def features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
         """Return the features of every point, after encoder and decoder."""
-        scalars: list[torch.Tensor] = []  # by level: (M, scalars)
-        vectors: list[torch.Tensor] = []  # (M, vectors, 3), in the common frame
+        known: list[torch.Tensor] = []  # by level: (M, scalars)
         levels = self.architecture.levels
         for level in range(levels):
-            below = (scalars[-1], vectors[-1]) if level else None
-            node = self._encode(batch, level, below)
-            for features, fresh in zip((scalars, vectors), self._split(node, batch.frames[level], level), strict=True):
-                features.append(fresh)
-        coarse = scalars[-1], vectors[-1]
+            known.append(self._encode(batch, level, known[-1] if level else None))
+        coarse = known[-1]
         for level in reversed(range(levels - 1)):
-            node = self._interpolate(batch, level, coarse, (scalars[level], vectors[level]))
-            coarse = self._split(node, batch.frames[level], level)
-        return coarse[0]
+            coarse = self._interpolate(batch, level, coarse, known[level])
+        return coarse
 
-    def _encode(self, batch: GroupBatch, level: int, below: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
-        """Encode a level's groups by the shared MLP, pool them, and add the features of their centers: (M, scalars + 3 vectors)."""
-        name, frames, neighbors, place = f"down{level}", batch.frames[level], batch.neighbors[level], batch.offsets[level]
-        own: list[torch.Tensor] = []
+    def _encode(self, batch: GroupBatch, level: int, below: torch.Tensor | None) -> torch.Tensor:  # (M, scalars)
+        """Encode a level's groups by the shared MLP, pool them, and add the features of their centers."""
+        name, neighbors, place = f"down{level}", batch.neighbors[level], batch.offsets[level]
         if below is None:
             hidden = self._map(f"{name}_place", _squares(place[:, : batch.size]))
             if self.architecture.context:
                 hidden = hidden + self._map(f"{name}_context", batch.context)[:, None]
-            own = [batch.context]
+            own = batch.context
         else:
-            scalars, vectors = below
-            hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbors), frames)], dim=2))
-            # Mapped before gathering, which is k times cheaper.
-            hidden = hidden + _gather(self._map(f"{name}_feature", scalars), neighbors)
-            centers = batch.centers[level]
-            own = [_gather(scalars, centers), _turn(_gather(vectors, centers)[:, None], frames)[:, 0]]
+            # Features are mapped before gathering, which is k times cheaper.
+            hidden = self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", below), neighbors)
+            own = _gather(below, batch.centers[level])
         hidden = functional.relu(self._map(f"{name}_edge", functional.relu(hidden)))
-        return self._map(f"{name}_node", torch.cat([hidden.max(dim=1).values, hidden.mean(dim=1), *own], dim=1))
+        return functional.relu(self._map(f"{name}_node", torch.cat([hidden.max(dim=1).values, hidden.mean(dim=1), own], dim=1)))
 
-    def _interpolate(
-        self, batch: GroupBatch, level: int, coarse: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor]
-    ) -> torch.Tensor:
-        """Interpolate the coarser level's features and combine them with those of this level: (M, scalars + 3 vectors)."""
-        name, frames, neighbors = f"up{level}", batch.frames[level], batch.up_neighbors[level]
-        place = torch.cat([batch.up_offsets[level], _turn(_gather(coarse[1], neighbors), frames)], dim=2)
-        hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse[0]), neighbors))
+    def _interpolate(self, batch: GroupBatch, level: int, coarse: torch.Tensor, own: torch.Tensor) -> torch.Tensor:  # (M, scalars)
+        """Interpolate the coarser level's features and combine them with those of this level."""
+        name, place, neighbors = f"up{level}", batch.up_offsets[level], batch.up_neighbors[level]
+        hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse), neighbors))
         read = (hidden * batch.up_weights[level][:, :, None]).sum(dim=1)
-        return self._map(f"{name}_node", torch.cat([read, own[0], _turn(own[1][:, None], frames)[:, 0]], dim=1))
-
-    def _split(self, node: torch.Tensor, frames: torch.Tensor, level: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Split the output into scalars and vectors; vectors are rotated from the point's frame into the common one."""
-        width = self.architecture.scalars[level]
-        vectors = node[:, width:].unflatten(1, ((node.shape[1] - width) // 3, 3))
-        return functional.relu(node[:, :width]), vectors @ frames.transpose(1, 2)
+        return functional.relu(self._map(f"{name}_node", torch.cat([read, own], dim=1)))
 
     def ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
         """Return L in the point's frame and in local spacings, and the hidden features that sizes are predicted from."""
@@ -200,12 +180,6 @@ def _drawn_in(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 3)
     """Compress lengths by asinh, keeping directions: points of coarse levels are many radii away."""
     length = (x * x).sum(2, keepdim=True).sqrt() + 1e-6
     return x * (length.asinh() / length)
-
-
-def _turn(vectors: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (M, k, V, 3), (M, 3, 3) -> (M, k, 3 V)
-    """Rotate vectors from the common frame into those of the points that use them."""
-    m, k, v, _ = vectors.shape
-    return (vectors.reshape(m, k * v, 3) @ frames).reshape(m, k, 3 * v)
 
 
 def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)

@@ -107,7 +107,6 @@ class Features(NamedTuple):
     """What a stage computes for the points of a level."""
 
     scalars: np.ndarray  # (M, s) float32
-    vectors: np.ndarray  # (M, v, 3) float32, in the common frame
     mapped: np.ndarray  # (M, m) float32: the scalars after the linear map of the next stage
 
 
@@ -116,7 +115,7 @@ class Layers:
     """The weights of a network as the kernels take them: each map is a weight (out, in) and a bias (out,), float32."""
 
     architecture: Architecture
-    stages: dict[str, tuple[tuple, tuple, int, int]]  # maps, the map of the next stage, numbers of scalars and of vectors
+    stages: dict[str, tuple[tuple, tuple, int]]  # maps, the map of the next stage, number of scalars
     attention: tuple[tuple, tuple, tuple]  # of the first round, of all rounds, and the last maps by head
     size: tuple
     curvature: tuple
@@ -143,8 +142,7 @@ class Layers:
                 nothing = np.empty((width, 0), np.float32), np.zeros(width, np.float32)
                 own = (*(maps("down0.context") if a.context else nothing), *own)
             level = int(name.removeprefix("down").removeprefix("up"))
-            vectors = 0 if name == "up0" else a.vectors  # not used after this level
-            stages[name] = ((*maps(f"{name}.place"), *own), after, a.scalars[level], vectors)
+            stages[name] = ((*maps(f"{name}.place"), *own), after, a.scalars[level])
         (place, place_bias), (reader, reader_bias) = stacked("attend{}.place", 1), stacked("attend{}.reader", 1)
         out, out_bias = stacked("attend{}.out")
         rounds = (out_bias, *stacked("shape{}.out"), place, reader, place_bias + reader_bias)
@@ -172,9 +170,9 @@ def _levels(cloud: OrderedCloud, architecture: Architecture) -> list[Level]:
 
 
 def _run(stages: _Stages, layers: Layers, stage: str, level: Level, kernel: Callable, *args) -> Features:
-    maps, following, scalars, vectors = layers.stages[stage]
+    maps, following, scalars = layers.stages[stage]
     count = len(level.points)
-    shapes = {"scalars": (count, scalars), "vectors": (count, vectors, 3), "mapped": (count, len(following[1]))}
+    shapes = {"scalars": (count, scalars), "mapped": (count, len(following[1]))}
     features = Features(*(scratch(f"{stage} {name}", shape) for name, shape in shapes.items()))
     stages.add(stage, count, kernel, *args, maps, following, *features)
     return features
@@ -182,14 +180,14 @@ def _run(stages: _Stages, layers: Layers, stage: str, level: Level, kernel: Call
 
 def _encode(stages: _Stages, layers: Layers, n: int, below: Level, level: Level, known: Features) -> Features:
     k = min(layers.architecture.neighbors[n], below.near.shape[1])
-    args = (below.points, below.near, k, CELL, level.frames, level.radius, known.scalars, known.mapped, known.vectors)
+    args = (below.points, below.near, k, CELL, level.frames, level.radius, known.scalars, known.mapped)
     return _run(stages, layers, f"down{n}", level, encode_level, *args)
 
 
 def _decode(stages: _Stages, layers: Layers, n: int, level: Level, above: Level, own: Features, coarse: Features) -> Features:
     read = min(layers.architecture.interpolated, 1 + above.near.shape[1])
     args = (level.points, above.points, above.near, read, level.frames, level.radius)
-    return _run(stages, layers, f"up{n}", level, read_level, *args, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
+    return _run(stages, layers, f"up{n}", level, read_level, *args, own.scalars, coarse.mapped)
 
 
 def _seen(levels: list[Level], group: int, wide: tuple[int, ...]) -> tuple:

@@ -180,31 +180,6 @@ def look_around(offsets, frame, described):
         _look(offsets.reshape(-1), frame.reshape(-1), p, len(offsets), TILE, described.reshape(-1))
 
 
-@kernel(**FAST)
-def gather_vectors(vectors, who, frame, place, first):
-    """Rotate the neighbors' vectors from the common frame into those of the points, in the channels from `first` on."""
-    for v in range(vectors.shape[1]):
-        for j in range(len(who)):
-            U, V, W, names = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2], who[j]
-            for p in range(TILE):
-                n = names[p]
-                x, y, z = vectors[n, v, 0], vectors[n, v, 1], vectors[n, v, 2]
-                U[p] = frame[0, p] * x + frame[3, p] * y + frame[6, p] * z
-                V[p] = frame[1, p] * x + frame[4, p] * y + frame[7, p] * z
-                W[p] = frame[2, p] * x + frame[5, p] * y + frame[8, p] * z
-
-
-@kernel(**FAST)
-def own_vectors(vectors, rows, frame, tile, first):
-    """Rotate the points' vectors from the common frame into their own, in the rows from `first` on."""
-    for v in range(vectors.shape[1]):
-        for a in range(3):
-            out = tile[first + 3 * v + a]
-            for p in range(TILE):
-                i = rows[p]
-                out[p] = frame[a, p] * vectors[i, v, 0] + frame[3 + a, p] * vectors[i, v, 1] + frame[6 + a, p] * vectors[i, v, 2]
-
-
 @kernel
 def own_features(table, rows, tile, first):
     """Copy the points' rows of a table into the tile, transposed, in the rows from `first` on."""

@@ -8,13 +8,11 @@ from poli.estimation.runtime.gather import (
     draw_near,
     gather_features,
     gather_offsets,
-    gather_vectors,
     keep_features,
     list_near,
     load_points,
     look_around,
     own_features,
-    own_vectors,
     turn_offsets,
 )
 from poli.kdtree.neighborhoods import CELL
@@ -24,8 +22,8 @@ from poli.turns import take
 
 
 @kernel(**FAST)
-def encode_points(points, near, k, frames, radius, context, weights, next_map, turns, scalars, vectors, mapped):
-    """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. A turn is a tile."""
+def encode_points(points, near, k, frames, radius, context, weights, next_map, turns, scalars, mapped):
+    """Encode level 0. Writes `scalars`, and `mapped`, the scalars after `next_map`. A turn is a tile."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, extra = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
@@ -46,24 +44,21 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, t
         linear(place_weight, place, 0, heard, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)
-        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, node, ahead, scalars, mapped)
         tile = take(turns)
 
 
 @kernel(**FAST)
-def encode_level(
-    below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, turns, scalars, vectors, mapped
-):
+def encode_level(below, near, k, step, frames, radius, known, gathered, weights, next_map, turns, scalars, mapped):
     """Encode a coarser level, whose points are every `step`-th of the level below.
 
-    `known`, `gathered` and `heard_vectors` are the scalars, mapped scalars and vectors of the level below."""
+    `known` and `gathered` are the scalars and mapped scalars of the level below."""
     place_weight, place_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, own = len(frames), len(edge_bias), known.shape[1]
-    turned = 3 * heard_vectors.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
     at, frame, inverse = np.empty((3, TILE)), rows_of(9), np.empty(TILE)
-    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 3 + turned), blocks_of(k, width), blocks_of(k, width)
-    pooled, node, ahead = rows_of(2 * width + own + turned), rows_of(len(node_bias)), rows_of(len(next_map[1]))
+    offsets, place, first, second = blocks_of(k, 3), blocks_of(k, 3), blocks_of(k, width), blocks_of(k, width)
+    pooled, node, ahead = rows_of(2 * width + own), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, edge_begin = bias_tile(place_bias), bias_tile(edge_bias)
     node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
     tile = take(turns)
@@ -72,14 +67,12 @@ def encode_level(
         list_near(near, rows, k, who)
         gather_offsets(below, who, at, inverse, offsets)
         turn_offsets(offsets, frame, place)
-        gather_vectors(heard_vectors, who, frame, place, 3)
         gather_features(gathered, who, place_begin, first)
         linear(place_weight, place, 0, first, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)
         own_features(known, rows, pooled, 2 * width)
-        own_vectors(heard_vectors, rows, frame, pooled, 2 * width + own)
-        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, node, ahead, scalars, mapped)
         tile = take(turns)
 
 
@@ -100,23 +93,14 @@ def _pool(values, width, k, pooled):
 
 
 @kernel(**FAST)
-def finish(inputs, weight, begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped):
-    """Write a tile's features from its inputs: rectified scalars, vectors in the common frame, and scalars after the next map."""
-    start, width = tile * TILE, scalars.shape[1]
+def finish(inputs, weight, begin, next_map, next_begin, tile, count, node, ahead, scalars, mapped):
+    """Write a tile's features from its inputs: rectified scalars, and scalars after the next map."""
+    start = tile * TILE
     filled = min(TILE, count - start)
-    linear(weight, inputs, 0, begin, node, False)
-    for c in range(width):
-        row = node[c]
-        for p in range(TILE):
-            row[p] = larger(row[p], np.float32(0.0))
+    linear(weight, inputs, 0, begin, node, True)
     linear(next_map[0], node, 0, next_begin, ahead, False)
     keep_features(node, filled, scalars, start)
     keep_features(ahead, filled, mapped, start)
-    for p in range(filled):
-        for v in range(vectors.shape[1]):
-            x, y, z = node[width + 3 * v, p], node[width + 3 * v + 1, p], node[width + 3 * v + 2, p]
-            for a in range(3):
-                vectors[start + p, v, a] = frames[start + p, a, 0] * x + frames[start + p, a, 1] * y + frames[start + p, a, 2] * z
 
 
 _SOFTENED = 0.1  # radii, added to distances: a lead, at distance zero, also uses the others
@@ -179,20 +163,17 @@ def _choose(start, at, inverse, coarse, near, who, shares, scratch, name):
 
 
 @kernel(**FAST)
-def read_level(
-    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, turns,
-    scalars, vectors, mapped,
-):  # fmt: skip
+def read_level(points, coarse, near, read, frames, radius, known, gathered, weights, next_map, turns, scalars, mapped):
     """Decode one level.
 
-    `known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
-    `heard_vectors` its vectors. Each point interpolates the `read` nearest among the lead of its cell and the lead's neighbors."""
+    `known` are the scalars of this level, `gathered` the mapped scalars of the coarser one. Each point interpolates the `read`
+    nearest among the lead of its cell and the lead's neighbors."""
     place_weight, place_bias, node_weight, node_bias = weights
-    count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
+    count, width = len(points), known.shape[1]
     rows, at, frame, inverse = np.empty(TILE, np.int32), np.empty((3, TILE)), rows_of(9), np.empty(TILE)
-    offsets, place, hidden = blocks_of(read, 3), blocks_of(read, 3 + turned), blocks_of(read, width)
+    offsets, place, hidden = blocks_of(read, 3), blocks_of(read, 3), blocks_of(read, width)
     who, name, shares, scratch = np.empty((read, TILE), np.int32), np.empty(TILE, np.int32), rows_of(read), rows_of(2)
-    inputs, node, ahead = rows_of(2 * width + 3 * own.shape[1]), rows_of(len(node_bias)), rows_of(len(next_map[1]))
+    inputs, node, ahead = rows_of(2 * width), rows_of(len(node_bias)), rows_of(len(next_map[1]))
     place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
     tile = take(turns)
     while tile < turns[1]:
@@ -201,7 +182,6 @@ def read_level(
         gather_offsets(coarse, who, at, inverse, offsets)
         draw_near(offsets, scratch[0])
         turn_offsets(offsets, frame, place)
-        gather_vectors(heard_vectors, who, frame, place, 3)
         gather_features(gathered, who, place_begin, hidden)
         linear(place_weight, place, 0, hidden, hidden, True)
         for o in range(width):
@@ -213,6 +193,5 @@ def read_level(
                 for p in range(TILE):
                     out[p] += share[p] * strip[p]
         own_features(known, rows, inputs, width)
-        own_vectors(own, rows, frame, inputs, 2 * width)
-        finish(inputs, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
+        finish(inputs, node_weight, node_begin, next_map, next_begin, tile, count, node, ahead, scalars, mapped)
         tile = take(turns)
