@@ -63,7 +63,7 @@ def degeneracy(
     about it. Noise in thousands of normals would add up to any information, so three things are different here:
     - (n.m)^2 is replaced by the product of n.m for both normals of the match, whose errors are largely independent.
     - Only what exceeds (NORMAL |m|)^2 counts: a surface says nothing about motions that are parallel to it within 10 degrees.
-    - The matches that resist a motion most, up to 0.5 % of the weight of all, may be wrong and do not count.
+    - The matches that resist a motion most, up to 1 % of the weight of all, may be wrong and do not count.
     """
     wrong = WRONG * float(weights.sum()) / deviation**2
     information, motion = _summed(points, own_normals, normals, weights)
