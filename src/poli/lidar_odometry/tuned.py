@@ -25,8 +25,8 @@ TURN, SHIFT = np.deg2rad(2.0), 0.1  # radians, meters
 # The other three were set on simulated bare places, handheld and driven (tests/lidar_odometry/test_degeneracy.py).
 NORMAL = 0.17  # sine of 10 degrees: a surface does not resist motions within this angle of it, because normals are not more exact
 AGREEING = 0.9  # cosine of the two normals of a match; if they differ more, one is wrong and the match is not counted
-# Of the weight of all matches: may lie on surfaces that do not exist, such as the rings on the walls of a tunnel. In a round tunnel,
-# the turn about its axis is reported in 1 of 7 scans with 0.005, in 5 with 0.01; with 0.014, a corridor's end is overlooked.
+# Of the weight of all matches: may lie on surfaces that do not exist, such as the rings on the walls of a tunnel. In a round tunnel
+# the turn about its axis is reported in 1 of 7 scans with 0.005, in 5 with 0.01; with 0.014, the end of a corridor is overlooked.
 WRONG = 0.01
 
 # --- The local map.
