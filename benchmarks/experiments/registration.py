@@ -163,9 +163,13 @@ def report_of(records: Sequence[Record], options: Options) -> Report:
         f"Share of the pairs registered within {WITHIN[0]:g}° and {WITHIN[1]:g} m. Pairs are drawn at random from all that are at "
         f"most {MOST:g} m apart, {options.pairs} per place and sequence; the source is rotated about its vertical axis by any "
         "angle. Real pairs are judged by the given poses.",
-        f"Each rival has one voxel size on raw scans and one in each denser way: the best over all pairs of this table, of "
-        f"{_listed(KISS_MATCHER)} m for {KISS_MATCHER} and {_listed(TEASER)} m for {TEASER}. Chosen: {voxels}. `poli.register` "
-        "has the preset of a sensor with that many beams.",
+        (
+            f"Each rival has one voxel size on raw scans and one in each denser way: the best over all pairs of this table, of "
+            f"{_listed(KISS_MATCHER)} m for {KISS_MATCHER} and {_listed(TEASER)} m for {TEASER}. Chosen: {voxels}."
+            if options.voxels
+            else f"Rivals have the voxel size that was best in all ways when all were run: {voxels}."
+        )
+        + " `poli.register` has the preset of a sensor with that many beams.",
         "KISS-Matcher runs with its defaults at that voxel size. TEASER-like: PCA normals of 16 neighbors, FPFH with a radius of "
         "five voxels, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
         f"{POLI}: `poli densify --purpose features`, which was chosen on kitti_raw_0013. {INTERPOLATION}: rows between the rings "
