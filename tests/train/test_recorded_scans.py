@@ -11,12 +11,14 @@ from poli.errors import InputError
 from poli.io.datasets import write_folder
 
 torch = pytest.importorskip("torch")
-from poli.train.config import ScanConfig  # noqa: E402
+from poli.train.config import DatasetConfig, ScanConfig  # noqa: E402
 from poli.train.scan_pairs import recorded_scans  # noqa: E402
 from tiny_training import ARCHITECTURES, SCANNED, town_drive  # noqa: E402
 
 SMALL = ARCHITECTURES[2]
-CONFIG = ScanConfig(worlds=0, validation_worlds=0, datasets=("drive",), points=400, voxels=(0.5,), raw_share=0.0, clouds=2)
+CONFIG = ScanConfig(
+    worlds=0, validation_worlds=0, datasets=(DatasetConfig("drive"),), points=400, voxels=(0.5,), raw_share=0.0, clouds=2
+)
 TOML = (
     """
 name = "tiny"
@@ -54,13 +56,13 @@ def test_a_dataset_with_its_own_poses(tmp_path, drive):
     assert min(np.linalg.norm(pair.q.points, axis=1).min() for pair in near._pairs) >= 5.0
     tracked = []
 
-    def track(path):
-        tracked.append(path)
+    def track(opened):
+        tracked.append(opened.name)
         raise InputError("stop")
 
     with pytest.raises(InputError, match="stop"):
         recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None, track)
-    assert tracked == [str(tmp_path / "drive")]
+    assert tracked == ["drive"]
     recorded_scans(replace(CONFIG, odometry=False), SMALL, 0, tmp_path, tmp_path, lambda *_: None, track)
 
 

@@ -13,7 +13,7 @@ from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.installed import export, models, print_version, warmup
+from poli.cli.installed import export, models_app, print_version, warmup
 from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
@@ -26,10 +26,11 @@ _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standa
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 _VERBS: tuple[Callable[..., Any], ...] = (
-    adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
+    adapt, calibrate, convert, demo, densify, estimate, export, odometry, register, simulate, train, view, warmup,
 )  # fmt: skip
 for _verb in _VERBS:
     app.command()(_verb)
+app.add_typer(models_app)
 app.add_typer(node_app)
 
 

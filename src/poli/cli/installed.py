@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from poli.cli.commands import Commands
 from poli.cli.inputs import NetworkOption, check_place
 from poli.cli.output import answer, busy, say
 from poli.configs import network_names
@@ -17,15 +19,29 @@ if TYPE_CHECKING:
     from poli.estimation.estimate import ModelInfo
 
 
-def models(
+class _Models(TyperGroup):
+    """`poli models` and `poli models NAME` are short for `poli models show`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = next((word for word in args if not word.startswith("-")), "")
+        return super().parse_args(ctx, args if named in self.commands or "--help" in args else ["show", *args])
+
+
+models_app = Commands(name="models", help="The shipped models and their cards; import others.", cls=_Models)
+
+
+@models_app.command()
+def show(
     name: Annotated[str | None, typer.Argument(help="Print the card of this model.", autocompletion=network_names)] = None,
 ) -> dict[str, Any]:
     """List the shipped models, or print the card of one: data, training, calibration, results, license.
 
+    `show` can be left out.
+
     Examples:
     poli models
-    poli models objects
-    poli models --json
+    poli models show objects
+    poli models show --json
     """
     from poli.estimation.estimate import facts_of, model_card, shipped_models
 
@@ -43,6 +59,33 @@ def models(
         say(f"  results: {facts.results}")
         say(f"  license of data: {facts.data_license}")
     return {"models": [asdict(facts) for facts in shipped]}
+
+
+@models_app.command(name="import")
+def import_model(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A .pth file of the paper's authors.")],
+    out: Annotated[Path | None, typer.Option(help="Output .safetensors file; default: the checkpoint's name, here.")] = None,
+    calibration: Annotated[
+        float,
+        typer.Option(help="Multiply L by this: 1 for covariances as published, some 100 times too large; 0.1 for calibrated."),
+    ] = 1.0,
+) -> dict[str, Any]:
+    """Write a checkpoint published by the paper's authors as a model file, and a card beside it.
+
+    The checkpoint's tensors are read; code in it is not executed. Needs the extra
+    `train`, also to estimate with the model.
+
+    Examples:
+    poli models import vlp_helipr_0.5m.pth
+    poli models import objects.pth --out paper.safetensors --calibration 0.1
+    """
+    from poli.train.published import import_checkpoint
+
+    target = out or Path(f"{checkpoint.stem}.safetensors")
+    read = import_checkpoint(checkpoint, target, calibration)
+    say(f"{read.model}: the paper's network for {read.kind}, {read.weights:,} weights; use it with --model {read.model}")
+    say(f"{read.card}: its card; covariances are multiplied by {calibration**2:g}, and were some 100 times too large")
+    return {"out": read.model, "card": read.card, "kind": read.kind, "weights": read.weights, "calibration": calibration}
 
 
 def _voxels(facts: "ModelInfo") -> str:

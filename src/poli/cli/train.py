@@ -12,6 +12,7 @@ from poli.cli.commands import Only
 from poli.cli.inputs import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
 from poli.cli.output import Bars, say, track
 from poli.configs import AdaptConfig, CalibrateConfig, OdometryConfig
+from poli.errors import InputError
 
 if TYPE_CHECKING:
     from poli.train.trainer import Listener
@@ -20,15 +21,20 @@ if TYPE_CHECKING:
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; see configs/.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/NAME.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the datasets and meshes that CONFIG names; default: that of CONFIG.")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over even if the folder has a checkpoint.")] = False,
 ) -> dict[str, Any] | None:
     """Train a network from pairs of clouds and measured poses. An interrupted run resumes from its last checkpoint.
 
-    Recorded sequences need no poses: odometry estimates them.
+    Recorded sequences need no poses: odometry estimates them, unless CONFIG says
+    otherwise. The time left is shown, without a terminal every half minute.
 
     Examples:
     poli train configs/objects.toml
     poli train configs/lidar.toml --out runs/mine --fresh
+    poli train configs/paper/vlp16_0.5m.toml --data /data/helipr
     """
     import os
 
@@ -42,9 +48,12 @@ def train(
     folder = out or Path("runs") / settings.name
     processes = settings.schedule.processes if "RANK" not in os.environ else 1  # of several, or started by torchrun
     first = os.environ.get("RANK", "0") == "0"
-    with _others(config, folder, processes), training_progress(folder) if first else nullcontext(Listener()) as listener:
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data {data}: no such folder; give the one that holds the datasets or meshes of {config}")
+    words = [str(config), "--out", str(folder), *([] if data is None else ["--data", str(data)])]
+    with _others(words, processes), training_progress(folder) if first else nullcontext(Listener()) as listener:
         track = tracker(settings.scans, listener.tracked) if settings.scans else None
-        model = run(settings, folder, listener, fresh, config.parent, track=track)
+        model = run(settings, folder, listener, fresh, config.parent, track=track, data=data)
     if not first:
         return None
     say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
@@ -54,7 +63,7 @@ def train(
 
 
 @contextmanager
-def _others(config: Path, folder: Path, processes: int) -> "Iterator[None]":
+def _others(arguments: list[str], processes: int) -> "Iterator[None]":
     """Start the other processes of a run and describe the group in the environment, as torchrun does. This process is the first."""
     if processes == 1:
         yield
@@ -68,7 +77,7 @@ def _others(config: Path, folder: Path, processes: int) -> "Iterator[None]":
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes), "RANK": "0", "LOCAL_RANK": "0"}
-    words = [sys.executable, "-m", "poli", "train", str(config), "--out", str(folder)]
+    words = [sys.executable, "-m", "poli", "train", *arguments]
     started = []
     before = {name: os.environ.get(name) for name in group}
     try:

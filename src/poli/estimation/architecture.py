@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from poli.errors import InputError
+from poli.estimation.pointnet2 import PointNet2
 from poli.kdtree.neighborhoods import CELL
 from poli.options import real_array
 
@@ -165,10 +166,12 @@ class Architecture:
         return max(LEAST_POINTS, CELL ** (self.levels - 2) + 1) if self.levels > 1 else LEAST_POINTS
 
     @staticmethod
-    def from_dict(values: Any) -> Architecture:
-        """Build an architecture from the table in a file of weights or a configuration."""
+    def from_dict(values: Any) -> AnyArchitecture:
+        """Build an architecture from the table in a file of weights or a configuration; `kind` tells which, if it has one."""
         if not isinstance(values, dict):
             raise InputError("architecture: expected a table of names and values")
+        if "kind" in values:
+            return PointNet2.from_dict(values)
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:
@@ -228,6 +231,13 @@ class Architecture:
             shapes[f"attend{r}.out"] = (self.attention, self.heads)
         return shapes
 
+    def tensor_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every tensor of the network: name -> shape."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer, (inputs, outputs) in self.linear_shapes().items():
+            shapes |= {f"{layer}.weight": (outputs, inputs), f"{layer}.bias": (outputs,)}
+        return shapes
+
     def multiply_adds(self) -> float:
         """Multiply-adds of the linear maps and moments, per point of the cloud."""
         total, weighted = 0.0, self.reach + sum(self.wide)
@@ -245,3 +255,6 @@ class Architecture:
                 rows /= CELL
             total += rows * inputs * outputs
         return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * weighted  # the moments
+
+
+AnyArchitecture = Architecture | PointNet2

@@ -265,7 +265,7 @@ def facts_of(name: str) -> ModelInfo:
         least_points=FEWEST,
         calibration=model.calibration,
         weights=sum(tensor.size for tensor in model.weights.values()),
-        multiply_adds=round(model.architecture.multiply_adds()),
+        multiply_adds=round(model.own_architecture("multiply-adds").multiply_adds()),
         bytes=len(content),
         sha256=sha256(content).hexdigest(),
         **tomllib.loads(shipped_file(name, ".toml").read_text(encoding="utf-8")),  # results and data_license

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import AnyArchitecture, Architecture
 from poli.estimation.frames import describe, principal_frames, spacing_per_radius
 from poli.kdtree.neighborhoods import CELL, binary_scale
 from poli.kdtree.tree import NARROWEST, KDTree, check_range, diagonal
@@ -112,7 +112,7 @@ class Viewpoint:
     up: np.ndarray | None = None  # (3,) unit
 
 
-def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:  # (N, 3)
+def check_places(points: np.ndarray, places: Distinct, architecture: AnyArchitecture) -> None:  # (N, 3)
     """Raise InputError if a cloud has too few distinct points."""
     count, least = len(points if places.rows is None else places.rows), architecture.least_points
     if count < least:

@@ -17,7 +17,7 @@ from poli.errors import FormatError
 from poli.estimation.estimate import load_model
 from poli.estimation.model import Model
 from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
-from poli.train.config import ScanConfig, ScheduleConfig, StageConfig, TrainConfig
+from poli.train.config import DatasetConfig, ScanConfig, ScheduleConfig, StageConfig, TrainConfig
 from poli.train.losses import LossConfig
 from poli.train.model_file import calibrated
 from poli.train.scan_pairs import ScanSource
@@ -130,6 +130,7 @@ def adapt(
         start = time.perf_counter()
         target, card = out / "model.safetensors", out / "model.md"
         model = load_model(base)
+        model.own_architecture("poli adapt")
         settings, scans = _settings(log, model, base, config)
         learned, held_out = log.pairs(config.pairs, config.reach)
         # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
@@ -172,7 +173,7 @@ def judge(model: Model, source: ScanSource, loss: LossConfig) -> Judged:
 def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> tuple[TrainConfig, ScanConfig]:
     # Identifies the pairs, so that a run is not resumed with others.
     about = f"{log.name}: {len(log.scans)} scans, {log.meters:.3f} m; {config.pairs} of {len(log.steps)}, {config.reach:g} m"
-    scans = ScanConfig(worlds=0, validation_worlds=0, datasets=(about,), voxels=config.voxels, points=config.points)
+    scans = ScanConfig(worlds=0, validation_worlds=0, datasets=(DatasetConfig(about),), voxels=config.voxels, points=config.points)
     loss = LossConfig("ttqc", outliers=0.1, outlier_sigma=1.0)
     settings = TrainConfig(
         f"{model.name}, adapted", config.seed, base, scans=scans, loss=loss, architecture=model.architecture,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +15,12 @@ from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST, UP, checked_motion, motion_inputs
 from poli.estimation.estimate import load_model, median_spacing, view_of, warn_of_density, warn_of_distance
 from poli.estimation.ordered_cloud import check_places, distinct, seen_from
+from poli.estimation.pointnet2 import PointNet2
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.scan import ScanLike, points_of
 from poli.train.grouping import GroupBatch
 from poli.train.model_file import network_of
-from poli.train.network_input import group
+from poli.train.network_input import Grouping, group
 
 
 def estimate(
@@ -44,14 +46,19 @@ def estimate(
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)
+    network: Any = network_of(trained).to(place)
+    if isinstance(trained.architecture, PointNet2):
+        covariances = network.covariances(points, view.position)
+        return Ellipsoids.trusted(points, covariances, viewpoint)
     at = places.of_places(points)
     grouping = group(at, trained.architecture, seen_from(view, places))
+    assert isinstance(grouping, Grouping)
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
         # Multiply by spacings in float64: in some units they are not representable in float32.
         motions = None if distance is None else [motion_inputs(distance)]
         batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], motions).to(place)
-        L, frames = network_of(trained).to(place).sized(batch)
+        L, frames = network.sized(batch)
         spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
         factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]
         covariances = places.of_points((factor @ factor.transpose(1, 2)).cpu().numpy())

@@ -45,7 +45,8 @@ OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square meters, calibra
 
 def contract(model: Model) -> dict[str, Any]:
     """Return everything that a caller needs to know, as a JSON-compatible dictionary."""
-    counts = neighbor_counts(model.architecture)
+    architecture = model.own_architecture("poli export")
+    counts = neighbor_counts(architecture)
     return {
         "format": ONNX_FORMAT,
         "model": model.name,
@@ -53,8 +54,8 @@ def contract(model: Model) -> dict[str, Any]:
         "cell": CELL,
         "near": counts,
         "least_points": max(k * CELL**level for level, k in enumerate(counts)) + 1,
-        "origin": "sensor" if model.architecture.sensor else "centroid",
-        "inputs": [asdict(argument) for argument in inputs(model.architecture)],
+        "origin": "sensor" if architecture.sensor else "centroid",
+        "inputs": [asdict(argument) for argument in inputs(architecture)],
         "outputs": [asdict(OUTPUT)],
     }
 
@@ -112,12 +113,13 @@ class _Graph(torch.nn.Module):
 
     def __init__(self, model: Model) -> None:
         super().__init__()
-        self.network, self.calibration = network_of(model.at_motion(None)), model.calibration
-        self.names = [argument.name for argument in inputs(model.architecture)]
+        self.network: Any = network_of(model.at_motion(None))
+        self.architecture, self.calibration = model.own_architecture("poli export"), model.calibration
+        self.names = [argument.name for argument in inputs(self.architecture)]
 
     def forward(self, *tensors: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)
         given = dict(zip(self.names, tensors, strict=True))
-        architecture = self.network.architecture
+        architecture = self.architecture
         near, centers, leads = (
             tuple(given[f"{name}{level}"] for level in range(first, architecture.levels))
             for name, first in (("near", 0), ("centers", 1), ("lead", 1))
@@ -132,9 +134,10 @@ class _Graph(torch.nn.Module):
 
 
 def _traced(model: Model) -> onnx.ModelProto:
-    arguments = inputs(model.architecture)
+    architecture = model.own_architecture("poli export")
+    arguments = inputs(architecture)
     # Any sizes work for a trace, as long as no two are equal by chance.
-    sizes = {f"M{level}" if level else "N": 400 // CELL**level + level for level in range(model.architecture.levels)}
+    sizes = {f"M{level}" if level else "N": 400 // CELL**level + level for level in range(architecture.levels)}
     free = {letter: torch.export.Dim(letter, min=2) for letter in sizes}
     examples, dynamic = [], []
     for argument in arguments:

@@ -12,6 +12,7 @@ import torch
 from poli.estimation.architecture import CANDIDATES, HORIZON, Architecture
 from poli.estimation.frames import CONTEXT_LIMIT, spacing_per_radius
 from poli.train.network_input import Grouping
+from poli.train.pointnet2 import SampledBatch, SampledCloud
 from poli.train.tensors3 import eigh3
 
 
@@ -41,10 +42,17 @@ class GroupBatch:
     surroundings: WideNeighbors | None = None  # for curvature, if the architecture has `curvature_wide`
 
     @staticmethod
-    def of(groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None = None) -> GroupBatch:
+    def of(groupings: Sequence[Grouping | SampledCloud], motions: Sequence[np.ndarray] | None = None) -> GroupBatch | SampledBatch:
         """Concatenate groupings of one architecture with groups of equal size (clouds with more points than a group).
 
-        `motions` are `estimation.architecture.motion_inputs`, one (2,) per cloud."""
+        `motions` are `estimation.architecture.motion_inputs`, one (2,) per cloud; the paper's network has no use for them."""
+        clouds = [one for one in groupings if isinstance(one, SampledCloud)]
+        if clouds:
+            return SampledBatch.of(clouds)
+        return GroupBatch._of([one for one in groupings if isinstance(one, Grouping)], motions)
+
+    @staticmethod
+    def _of(groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None) -> GroupBatch:
         depth = len(groupings[0].levels)
         counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]

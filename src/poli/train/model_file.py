@@ -13,12 +13,14 @@ import torch
 from safetensors.torch import save
 
 from poli.errors import InputError, PoliError
+from poli.estimation.architecture import Architecture
 from poli.estimation.model import MODEL_FORMAT, Model
 from poli.io.atomic import atomic_path
 from poli.train.config import TrainConfig
 from poli.train.losses import LossConfig
-from poli.train.network import Network, TrainingModel
+from poli.train.network import Network, TrainingModel, new_network
 from poli.train.object_pairs import PairBatch
+from poli.train.pointnet2 import PointNet
 from poli.train.validate import validate
 
 _LENGTH = struct.Struct("<Q")  # of the header, before it
@@ -58,38 +60,42 @@ def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
     return math.sqrt(ratio)
 
 
-def export_model(path: Path, network: Network, config: TrainConfig, steps: int, calibration: float) -> None:
-    """Write the weights under the names of `Architecture.linear_shapes`, and all other inputs of inference as metadata."""
-    tensors = {}
-    for name in config.architecture.linear_shapes():
-        layer = network.maps[name.replace(".", "_")]
-        for kind in ("weight", "bias"):
-            tensors[f"{name}.{kind}"] = getattr(layer, kind).detach().cpu().float().contiguous()
-    metadata = {
-        "format": MODEL_FORMAT,
-        "name": config.name,
-        "architecture": json.dumps(asdict(config.architecture)),
-        "calibration": repr(calibration),
-        "steps": str(steps),
-        "config": config.to_json(),
-    }
-    write_tensors(path, tensors, metadata)
+def export_model(path: Path, network: Network | PointNet, config: TrainConfig, steps: int, calibration: float) -> None:
+    """Write a trained network and all other inputs of inference."""
+    write_model(path, config.name, network, calibration, {"steps": str(steps), "config": config.to_json()})
 
 
-def import_model(model: Model, network: Network) -> None:
+def write_model(path: Path, name: str, network: Network | PointNet, calibration: float, more: Mapping[str, str]) -> None:
+    """Write the weights under the names of `tensor_shapes`, and the architecture, the calibration and more as metadata."""
+    state = network.state_dict()
+    tensors = {part: state[_state_name(network, part)].cpu().float() for part in network.architecture.tensor_shapes()}
+    architecture = json.dumps(asdict(network.architecture))
+    about = {"format": MODEL_FORMAT, "name": name, "architecture": architecture, "calibration": repr(calibration)}
+    write_tensors(path, tensors, {**about, **more})
+
+
+def _state_name(network: Network | PointNet, part: str) -> str:
+    """Return the name in torch of a tensor in the file."""
+    layer, _, kind = part.rpartition(".")
+    return part if isinstance(network, PointNet) else f"maps.{layer.replace('.', '_')}.{kind}"
+
+
+def import_model(model: Model, network: Network | PointNet) -> None:
     """Copy the weights of a model into a network of the same architecture.
 
     The sizes and the curvature, which are learned last, from the rest, may differ in width or in their inputs. The sizes, or the
     curvature, start over then."""
     ours, theirs = network.architecture, model.architecture
-    over = [part for part, names in _LAST.items() if any(getattr(ours, name) != getattr(theirs, name) for name in names)]
-    if replace(theirs, **{name: getattr(ours, name) for part in over for name in _LAST[part]}) != ours:
+    over = []
+    if isinstance(ours, Architecture) and isinstance(theirs, Architecture):
+        over = [part for part, names in _LAST.items() if any(getattr(ours, name) != getattr(theirs, name) for name in names)]
+        theirs = replace(theirs, **{name: getattr(ours, name) for part in over for name in _LAST[part]})
+    if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()
-    for name in ours.linear_shapes():
-        if name.split(".")[0] not in over:
-            for kind in ("weight", "bias"):
-                tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
+    for part in ours.tensor_shapes():
+        if part.split(".")[0] not in over:
+            tensors[_state_name(network, part)] = torch.from_numpy(model.weights[part].copy())
     network.load_state_dict(tensors)
 
 
@@ -97,14 +103,21 @@ def calibrated(model: Model, loss: LossConfig) -> TrainingModel:
     """Return a model with its calibration, to be scored by `validate`."""
     scored = TrainingModel(model.architecture, loss)
     import_model(model, scored.network)
+    if isinstance(scored.network, PointNet):
+        scored.network.calibration = model.calibration
+        return scored
     with torch.no_grad():  # variances are multiplied by the exponential of this output
-        scored.network.maps["size_out"].bias.add_(2.0 * math.log(model.calibration))  # type: ignore[operator]
+        scored.network.maps["size_out"].bias.add_(2.0 * math.log(model.calibration))
     return scored
 
 
-def network_of(model: Model) -> Network:
-    """Return the network of a model, on the CPU, for inference. The caller's random state is preserved."""
+def network_of(model: Model) -> Network | PointNet:
+    """Return the network of a model, on the CPU, for inference. The caller's random state is preserved.
+
+    Only the paper's network includes the calibration, because its output is L."""
     with torch.random.fork_rng(devices=[]):
-        network = Network(model.architecture)
+        network = new_network(model.architecture)
     import_model(model, network)
+    if isinstance(network, PointNet):
+        network.calibration = model.calibration
     return network.eval().requires_grad_(False)

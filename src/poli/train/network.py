@@ -17,19 +17,22 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
+from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, AnyArchitecture, Architecture
 from poli.estimation.frames import spacing_per_radius
+from poli.estimation.pointnet2 import PointNet2
 from poli.train import tensors3
 from poli.train.config import Stage
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, pair_loss
 from poli.train.object_pairs import PairBatch
+from poli.train.pointnet2 import PointNet
 
 
 class Network(nn.Module):
@@ -188,13 +191,18 @@ def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)
     return torch.stack([x, L[:, 1, 0], y, L[:, 2, 0], L[:, 2, 1], z], dim=1)
 
 
+def new_network(architecture: AnyArchitecture) -> Network | PointNet:
+    """Return a network with random weights."""
+    return PointNet(architecture) if isinstance(architecture, PointNet2) else Network(architecture)
+
+
 class TrainingModel(torch.nn.Module):
     """The network and its loss in one forward pass, and the time that both take."""
 
-    def __init__(self, architecture: Architecture, loss: LossConfig) -> None:
+    def __init__(self, architecture: AnyArchitecture, loss: LossConfig) -> None:
         super().__init__()
         self.loss = loss
-        self.network = Network(architecture)
+        self.network: Any = new_network(architecture)  # Network or PointNet
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
     def forward(self, batch: PairBatch, stage: Stage = "shapes") -> LossTerms:
@@ -203,6 +211,7 @@ class TrainingModel(torch.nn.Module):
         start = time.perf_counter()
         groups = batch.groups.to(device)
         if stage == "curvature":
+            assert isinstance(groups, GroupBatch), "the configuration refuses curvature of others"
             return self._bent(batch, groups, start)
         settling = stage == "sizes"
         L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])

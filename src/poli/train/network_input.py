@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.architecture import HORIZON, AnyArchitecture
 from poli.estimation.frames import group_radii
 from poli.estimation.ordered_cloud import Distinct, OrderedCloud, Viewpoint, check_places, of_leads, order_cloud
+from poli.estimation.pointnet2 import PointNet2
 from poli.estimation.runtime.unet import interpolation_weights
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
+from poli.train.pointnet2 import SampledCloud, sample
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,15 @@ class Grouping:
     surroundings: WideNeighbors | None = None
 
 
-def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
+def group(
+    points: np.ndarray,  # (N, 3)
+    architecture: AnyArchitecture,
+    view: Viewpoint = Viewpoint(),  # noqa: B008
+) -> Grouping | SampledCloud:
     """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
     check_places(points, Distinct(None, None), architecture)
+    if isinstance(architecture, PointNet2):
+        return sample(points, architecture)
     cloud = order_cloud(points, architecture, view, curvature=True)
     rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
     seen = np.concatenate([cloud.near[0], *of_leads(cloud.near, cloud.wide)], axis=1)

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from poli.errors import InputError
-from poli.estimation.architecture import Architecture, motion_inputs
+from poli.estimation.architecture import AnyArchitecture, motion_inputs
 from poli.estimation.ordered_cloud import Viewpoint
+from poli.io.datasets import Dataset
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan
 from poli.se3 import measured
@@ -30,7 +31,7 @@ from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.network_input import group
 from poli.train.object_pairs import PairBatch, joined, probes
-from poli.train.tracked_log import TrackedLog, log_of_poses
+from poli.train.tracked_log import TrackedLog, log_of_poses, open_datasets
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 from poli.worlds.places import PLACES
 from poli.worlds.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
@@ -42,7 +43,7 @@ _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
 _KNOWN = 0.5  # share of the clouds whose distance to the partner is an input of the sizes
 _NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
 
-Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
+Tracker = Callable[[Dataset], TrackedLog]  # runs odometry on a dataset
 
 
 class ScanSource:
@@ -51,7 +52,7 @@ class ScanSource:
     def __init__(
         self,
         config: ScanConfig,
-        architecture: Architecture,
+        architecture: AnyArchitecture,
         pairs: Sequence[ScanPair],
         held_out: Sequence[ScanPair] = (),
     ) -> None:
@@ -60,7 +61,7 @@ class ScanSource:
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
 
-    def draw(self, rng: np.random.Generator, stage: Stage) -> PairBatch:
+    def draw(self, rng: np.random.Generator, stage: Stage, number: int = 0) -> PairBatch:
         chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
         return draw_scans(chosen, self._config, self._architecture, rng, stage)
 
@@ -78,7 +79,7 @@ class ScanSource:
 
 def recorded_scans(
     config: ScanConfig,
-    architecture: Architecture,
+    architecture: AnyArchitecture,
     seed: int,
     beside: Path,
     out: Path,
@@ -94,16 +95,15 @@ def recorded_scans(
     recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
     pairs = [pair for world in recorded[: config.worlds] for pair in world]
     held_out = [pair for world in recorded[config.worlds :] for pair in world]
-    for name in config.datasets:
-        path = str(beside / name) if (beside / name).exists() else name
-        log = track(path) if track is not None and config.odometry else log_of_poses(path, config)
+    for _, opened in open_datasets(config, beside):
+        log = track(opened) if track is not None and config.odometry else log_of_poses(opened, config)
         learned, last = log.pairs(config.recorded, _NEXT)
         pairs, held_out = pairs + learned, held_out + last
     return ScanSource(config, architecture, pairs, held_out)
 
 
 def draw_scans(
-    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, stage: Stage
+    pairs: Sequence[ScanPair], config: ScanConfig, architecture: AnyArchitecture, rng: np.random.Generator, stage: Stage
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
     settling = stage == "sizes"

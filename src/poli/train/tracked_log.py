@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from poli.configs import LEAST_PAIRS
-from poli.errors import InputError
+from poli.errors import FormatError, InputError
 from poli.io.datasets import Dataset, dataset
 from poli.lidar_odometry import Odometer, OdometryConfig, Step, deskew
 from poli.options import real_array
 from poli.scan import Scan
 from poli.se3 import adjoint, inverse
-from poli.train.config import ScanConfig
+from poli.train.config import DatasetConfig, ScanConfig
 from poli.worlds.scan_pairs import ScanPair
 
 Rows: TypeAlias = tuple[int, int]  # of Q and P
@@ -27,6 +28,11 @@ _HELD_OUT = 0.2  # the last fraction of the pairs
 # Errors that the covariances of odometry do not include (motion within a scan, beam timing): one sigma per axis.
 _ROTATION_FLOOR = math.radians(0.02)
 _TRANSLATION_FLOOR = 0.003  # meters
+_LAYOUTS = {  # what a folder must contain
+    "kitti": "sequences/NN/velodyne/*.bin, sequences/NN/calib.txt and poses/NN.txt",
+    "helipr": "SEQUENCE/LiDAR/Velodyne/*.bin (or Ouster) and SEQUENCE/LiDAR_GT/Velodyne_gt.txt (or global_Velodyne_gt.txt)",
+    "mulran": "SEQUENCE/Ouster/*.bin and SEQUENCE/global_pose.csv",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +124,27 @@ class TrackedLog:
                 yield p
 
 
+def open_datasets(config: ScanConfig, folder: Path) -> Iterator[tuple[DatasetConfig, Dataset]]:
+    """Open the sequences of the configuration under a folder; yield their settings and scans."""
+    for settings in config.datasets:
+        path = folder / settings.path
+        if not path.exists() and Path(settings.path).exists():  # relative to the current folder
+            path = Path(settings.path)
+        expected = f"expected there: {_LAYOUTS[settings.kind]}" if settings.kind in _LAYOUTS else "choose a folder with scans"
+        if not path.exists():
+            raise FormatError(f"{path}: no such folder; {expected}; the folder above it is that of --data")
+        options: dict[str, Any] = {"sensor": settings.sensor} if settings.sensor else {}
+        for sequence in settings.sequences or (None,):
+            chosen = options if sequence is None else {**options, "sequence": sequence}
+            try:
+                opened = dataset(settings.kind, path, **chosen)
+            except (FormatError, InputError) as error:
+                if settings.kind not in _LAYOUTS:
+                    raise
+                raise FormatError(f"{error}; {expected}") from None
+            yield settings, opened
+
+
 def relative_pose(
     T_world_q: np.ndarray,  # (4, 4)
     T_world_p: np.ndarray,  # (4, 4)
@@ -132,12 +159,10 @@ def relative_pose(
     return T_q_p, 0.5 * (gamma + gamma.T)
 
 
-def tracker(config: ScanConfig, show: Callable[[str, int, int], None]) -> Callable[[str], TrackedLog]:
-    """Return a function that runs odometry on the dataset at a path; `show` receives its name, the scans done, and their number."""
+def tracker(config: ScanConfig, show: Callable[[str, int, int], None]) -> Callable[[Dataset], TrackedLog]:
+    """Return a function that runs odometry on a dataset; `show` receives its name, the scans done, and their number."""
 
-    def run(path: str) -> TrackedLog:
-        opened = dataset("auto", path)
-
+    def run(opened: Dataset) -> TrackedLog:
         def counted(rows: range, name: str) -> Iterator[int]:
             for row in rows:
                 yield row
@@ -163,11 +188,12 @@ def track(
     return TrackedLog.of(opened.name, scans, odometer.steps)
 
 
-def log_of_poses(path: str, config: ScanConfig) -> TrackedLog:
-    """Open a dataset with its own poses, whose errors between two scans are the noise of the configuration."""
-    sequence = dataset("auto", path)
+def log_of_poses(sequence: Dataset, config: ScanConfig) -> TrackedLog:
+    """Return the log of a dataset's own poses, whose errors between two scans are the noise of the configuration."""
     if sequence.poses is None:
-        raise InputError(f"{path}: this sequence has no poses; let odometry estimate them: `poli train` with scans.odometry = true")
+        raise InputError(
+            f"{sequence.name}: this sequence has no poses; let odometry estimate them: `poli train` with scans.odometry = true"
+        )
     each = 0.5 * np.array([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
     count = len(sequence)
     scans = _Returns(sequence, config.min_range, math.inf, [None] * count)

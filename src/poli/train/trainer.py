@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +32,8 @@ from poli.train.checkpoint import CsvLog
 from poli.train.config import Stage, TrainConfig, resolve
 from poli.train.losses import LossTerms
 from poli.train.model_file import calibrate, export_model, import_model
-from poli.train.network import TrainingModel
+from poli.train.network import Network, TrainingModel
+from poli.train.next_pairs import NextSource, next_source
 from poli.train.object_pairs import ObjectSource, PairBatch
 from poli.train.scan_pairs import Tracker, recorded_scans
 from poli.train.validate import Validation, validate
@@ -40,10 +43,12 @@ _PATIENCE = 20  # steps in a row without a usable gradient before the run gives 
 
 
 class Source(Protocol):
-    """A source of training and validation batches."""
+    """A source of training and validation batches. With a fixed set of samples, it has their number, `samples`."""
 
-    def draw(self, rng: np.random.Generator, stage: Stage) -> PairBatch:
-        """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
+    def draw(self, rng: np.random.Generator, stage: Stage, number: int) -> PairBatch:
+        """Draw a batch; the same generator state and number of the batch in the run give the same batch, in any thread.
+
+        For sizes, partners are as dense as the clouds."""
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
@@ -102,14 +107,16 @@ def train(
     beside: Path | None = None,
     source: Source | None = None,
     track: Tracker | None = None,
+    data: Path | None = None,
 ) -> Path:
     """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model.
 
-    File names in the configuration are relative to the folder `beside`, by default the current one. Batches are drawn from
-    `source`, by default from the data in the configuration. `track` runs odometry on recorded sequences, which use their own poses
-    otherwise.
+    File names in the configuration are relative to the folder `beside`, by default the current one; those of meshes and datasets
+    to `data`, by default the same. Batches are drawn from `source`, by default from the data in the configuration. `track` runs
+    odometry on recorded sequences, which use their own poses otherwise.
     """
     beside = beside or Path()
+    data = data or beside
     if config.initial:
         initial = Path(resolve(config.initial, beside))
         for name in (_CHECKPOINT, _MODEL):
@@ -122,7 +129,17 @@ def train(
     single = threadpool_limits(1, user_api="blas")
     with single, process_group() as processes, sole_user(out, other) if processes.rank == 0 else nullcontext():
         heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
+        if source is None and config.fixed_samples:
+            fixed = _fixed_source(config, data, heard)
+            source, config = fixed, config.in_steps(fixed.samples, processes.world)
+        return Run(config, out, heard, fresh, processes, beside, data).finish(source, track)
+
+
+def _fixed_source(config: TrainConfig, data: Path, listener: Listener) -> ObjectSource | NextSource:
+    """Return the source of a configuration with a fixed set of samples."""
+    if config.scans is None:
+        return ObjectSource(config, data, listener.shapes)
+    return next_source(config.scans, config.architecture, config.seed, data)
 
 
 @dataclass(frozen=True)
@@ -154,8 +171,11 @@ def process_group() -> Iterator[Processes]:
 class Run:
     """A training run in a folder."""
 
-    def __init__(self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path) -> None:
-        self.config, self.out, self.listener, self.beside = config, out, listener, beside
+    def __init__(
+        self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path,
+        data: Path | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.out, self.listener, self.beside, self.data = config, out, listener, beside, data or beside
         self.rank, self.world, device = processes.rank, processes.world, processes.device
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
@@ -200,13 +220,13 @@ class Run:
             source = self._source(track)
         if self.world > 1:
             use_one_thread()
-        # Prepares the next batch during the step. The number of torch's threads is a setting of each thread.
-        with ThreadPoolExecutor(1, initializer=partial(torch.set_num_threads, torch.get_num_threads())) as ahead:
-            waiting = ahead.submit(self._batch, source, self.steps_done)
+        # Prepares the next batches during the step. The number of torch's threads is a setting of each thread.
+        with ThreadPoolExecutor(schedule.workers, initializer=partial(torch.set_num_threads, torch.get_num_threads())) as ahead:
+            coming = iter(range(self.steps_done, steps))
+            waiting = deque(ahead.submit(self._batch, source, step) for step in islice(coming, schedule.workers))
             while self.steps_done < steps:
-                batch, seconds = waiting.result()
-                if self.steps_done + 1 < steps:
-                    waiting = ahead.submit(self._batch, source, self.steps_done + 1)
+                batch, seconds = waiting.popleft().result()
+                waiting += [ahead.submit(self._batch, source, step) for step in islice(coming, 1)]
                 self._step(batch, seconds, source.growth)
                 last = self.steps_done == steps
                 if self.rank == 0 and (last or self.steps_done % schedule.validate_every == 0):
@@ -224,10 +244,10 @@ class Run:
         """Return the source of the configuration's data. The first process makes what is kept in the folder, the others read it."""
         config = self.config
         if config.scans is None:
-            return ObjectSource(config, self.beside, self.listener.shapes)
+            return ObjectSource(config, self.data, self.listener.shapes)
         if self.rank > 0:
             self._wait()
-        source = recorded_scans(config.scans, config.architecture, config.seed, self.beside, self.out, self.listener.shapes, track)
+        source = recorded_scans(config.scans, config.architecture, config.seed, self.data, self.out, self.listener.shapes, track)
         if self.rank == 0:
             self._wait()
         return source
@@ -240,7 +260,7 @@ class Run:
     def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        batch = source.draw(rng, self.config.stage(step)[0])
+        batch = source.draw(rng, self.config.stage(step)[0], step * self.world + self.rank)
         return batch, time.perf_counter() - start
 
     def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
@@ -256,7 +276,7 @@ class Run:
         self.optimizer.zero_grad()
         terms.total.backward()
         self._share_gradient()
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip))
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip or math.inf))
         # The gradient is shared by all processes, so all of them take the same branch.
         if math.isfinite(norm):
             self.optimizer.step()
@@ -289,7 +309,7 @@ class Run:
         """Begin a stage with the averaged weights of the last one, and sizes with those that sparser partners need: squared
         distances between points are inversely proportional to the density."""
         self.model.network.load_state_dict(self.average)
-        if stage == "sizes" and growth is not None:
+        if stage == "sizes" and growth is not None and isinstance(self.model.network, Network):
             bias = self.model.network.maps["size_out"].bias
             with torch.no_grad():
                 bias.fill_(growth)  # type: ignore[operator]
