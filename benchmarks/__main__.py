@@ -1,7 +1,8 @@
 """Compare POLI with other methods in the same run: `python -m benchmarks NAME [--json FILE] [options]`, from a clone.
 
 Each experiment prints a table and writes it as Markdown, JSON and plots. Rivals are installed by `pip install -e '.[bench]'`.
-`python -m benchmarks status` lists which tables of docs/results are older than what they measure.
+`python -m benchmarks status` lists which tables of docs/results are older than what they measure, and `python -m benchmarks
+comparison` writes docs/comparison.md from them.
 """
 
 import ast
@@ -39,11 +40,17 @@ def run(words: list[str]) -> None:
         from benchmarks.status import print_status
 
         raise SystemExit(print_status())
+    if name == "comparison":
+        from benchmarks.comparison import write_page
+
+        write_page()
+        return
     if name not in NAMES:
         raise InputError(f"no experiment {name!r}; choose from {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     experiment = import_module(f"benchmarks.experiments.{name}")
     options, out, json_path = parse(experiment, f"python -m benchmarks {name}", rest)
-    origin = Origin.of(name, getattr(experiment, "MODELS", ()), options)
+    models = experiment.models_of(options) if hasattr(experiment, "models_of") else getattr(experiment, "MODELS", ())
+    origin = Origin.of(name, models, options)
     for number, report in enumerate(experiment.run(options)):
         publish(report, out, None if number else json_path, origin)
 

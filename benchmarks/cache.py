@@ -24,6 +24,7 @@ from benchmarks.provenance import weights_digest
 from benchmarks.report import plain
 from benchmarks.rivals.odometry_contestants import CHOSEN, OURS, PCA, Contestant, Outcome
 from poli.io.atomic import atomic_path
+from poli.scan import ScanLike
 
 FORGETTABLE = ("poli", "times", "all")
 
@@ -61,6 +62,11 @@ class Cache:
 
         key = {"drive": drive_identity(drive), **contestant.about, **_state(contestant)}
         return _outcome(self.get((drive.name, contestant.method), key, run))
+
+    def streamed(self, identity: dict[str, Any], contestant: Contestant, scans: Sequence[ScanLike]) -> Outcome:
+        """The outcome of an odometry on scans that are read one by one. `identity` tells them from others, and has a `name`."""
+        key = {"drive": identity, **contestant.about, **_state(contestant)}
+        return _outcome(self.get((identity["name"], contestant.method), key, lambda: _flat(contestant.run(scans))))
 
 
 def drive_identity(drive: RecordedDrive) -> dict[str, Any]:

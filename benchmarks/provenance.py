@@ -7,6 +7,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,10 @@ class Origin:
 
     @staticmethod
     def of(name: str, models: Sequence[str], options: Any) -> Origin:
-        chosen = getattr(options, "model", None)
-        used = dict.fromkeys([*models, *([chosen] if isinstance(chosen, str) and chosen != "pca" else [])])
+        chosen = [getattr(options, "model", None), *getattr(options, "models", ())]
+        used = dict.fromkeys([*models, *(model for model in chosen if isinstance(model, str) and model != "pca")])
         weights = {Path(model).stem: weights_digest(model) for model in used}
-        return Origin(name, options, commit(), source_digest(name), weights)
+        return Origin(name, options, commit(), source_digest(name, getattr(options, "name", "")), weights)
 
     def about(self, text: str) -> dict[str, Any]:
         """Everything that is recorded with a report. `text`: the report, which names the sequences that it is about."""
@@ -119,9 +121,14 @@ def weights_digest(model: str) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def source_digest(name: str) -> str:
-    """Digest of what the file or folder of an experiment does: imports, comments and docstrings of the file do not count."""
+def source_digest(name: str, part: str = "") -> str:
+    """Digest of what the file or folder of an experiment does: imports, comments and docstrings of the file do not count.
+
+    `part` is one of the names of an experiment that has several, each with its file; the other files are shared by all.
+    """
     files = sorted((EXPERIMENTS / name).glob("*.py")) or [EXPERIMENTS / f"{name}.py"]
+    parts = getattr(import_module(f"benchmarks.experiments.{name}"), "NAMES", ()) if part else ()
+    files = [file for file in files if part not in parts or file.stem == part or file.stem not in parts]
     digest = hashlib.sha256()
     for file in files:
         body = [node for node in ast.parse(file.read_text()).body if not isinstance(node, ast.Import | ast.ImportFrom)]
@@ -138,19 +145,32 @@ def data_digests(options: Any, text: str) -> dict[str, str]:
         for path in value if isinstance(value, tuple) else [value]:
             if isinstance(path, Path) and path.is_file():
                 found[path.stem] = hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGITS]
-    real = getattr(options, "real", None)
-    if real is not None and (real / "sequences").is_dir():
-        names = [folder.name for folder in sorted((real / "sequences").iterdir()) if folder.is_dir()]
-        found |= {name: sequence_digest(real, name) for name in names if name in text}
+    for real in (getattr(options, "real", None), getattr(options, "kitti", None)):
+        if real is not None and (real / "sequences").is_dir():
+            names = [folder.name for folder in sorted((real / "sequences").iterdir()) if folder.is_dir()]
+            found |= {name: sequence_digest(real, name) for name in names if _named(name, text)}
+    helipr = getattr(options, "helipr", None)
+    if helipr is not None and helipr.is_dir():
+        names = [folder.name for folder in sorted(helipr.iterdir()) if (folder / "LiDAR").is_dir()]
+        found |= {name: folder_digest(helipr / name) for name in names if _named(name, text)}
     return found
 
 
+def _named(name: str, text: str) -> bool:
+    """Whether a text names a sequence; "00" is not in "100" or "0.00"."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) is not None
+
+
 def sequence_digest(root: Path, name: str) -> str:
+    """Digest of a sequence of KITTI: that of its folder, and its poses."""
+    return folder_digest(root / "sequences" / name, root / "poses" / f"{name}.txt")
+
+
+def folder_digest(folder: Path, poses: Path | None = None) -> str:
     """Digest of a sequence: names and sizes of all its files, its poses, and parts of a few scans."""
-    files = sorted(path for path in (root / "sequences" / name).rglob("*") if path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
     digest = hashlib.sha256("".join(f"{path.name} {path.stat().st_size}\n" for path in files).encode())
-    poses = root / "poses" / f"{name}.txt"
-    if poses.is_file():
+    if poses is not None and poses.is_file():
         digest.update(poses.read_bytes())
     for path in files[:: max(1, len(files) // _LOOKED_AT)]:
         with path.open("rb") as file:

@@ -56,6 +56,8 @@ def why_stale(about: Mapping[str, Any]) -> list[str]:
     if "weights" not in about:
         reasons.append("no record of its weights")
     for model, digest in about.get("weights", {}).items():
+        if f"{model}.safetensors" in about.get("command", ""):
+            continue  # a file of the user, compared on purpose
         if model not in shipped_models():
             reasons.append(f"model {model} is not shipped")
         elif digest != weights_digest(model):
@@ -65,10 +67,10 @@ def why_stale(about: Mapping[str, Any]) -> list[str]:
         return [*reasons, "no command"]
     try:
         experiment = import_module(f"benchmarks.experiments.{words[0]}")
-        parse(experiment, words[0], words[1:])
+        options, _, _ = parse(experiment, words[0], words[1:])
     except (ModuleNotFoundError, PoliError, SystemExit):
         return [*reasons, "its command no longer exists"]
-    if "source" in about and about["source"] != source_digest(words[0]):
+    if "source" in about and about["source"] != source_digest(words[0], getattr(options, "name", "")):
         reasons.append(f"{words[0]} has changed since")
     return reasons
 

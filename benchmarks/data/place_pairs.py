@@ -20,22 +20,36 @@ class PlacePair:
     T_turned_source: np.ndarray  # (4, 4)
     T_target_turned: np.ndarray  # (4, 4): the pose to estimate
 
+    @property
+    def T_target_source(self) -> np.ndarray:  # (4, 4)
+        return self.T_target_turned @ self.T_turned_source
+
 
 def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
     """Draw `count` pairs of different scans, uniformly among all at most `most` meters apart; headings differ by any angle."""
-    where = poses[:, :3, 3]
-    apart = np.linalg.norm(where[:, None] - where[None], axis=2)
-    every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
-    if not len(every):
+    counts = np.array([len(_near(poses, row, most)) for row in range(len(poses))])  # one row at a time: sequences have thousands
+    if not counts.sum():
         raise InputError(f"no two of {len(poses)} scans are at most {most:g} m apart")
     generator = np.random.default_rng(seed)
-    chosen = every[generator.choice(len(every), min(count, len(every)), replace=False)]
-    return [_pair(poses, int(source), int(target), generator.uniform(-np.pi, np.pi)) for source, target in chosen]
+    ends = np.cumsum(counts)
+    pairs = []
+    for number in generator.choice(ends[-1], min(count, int(ends[-1])), replace=False):
+        source = int(np.searchsorted(ends, number, side="right"))
+        target = _near(poses, source, most)[number - ends[source]]
+        pairs.append(_pair(poses, source, int(target), generator.uniform(-np.pi, np.pi)))
+    return pairs
 
 
 def success(rotations: Sequence[float], translations: Sequence[float], degrees: float, meters: float) -> float:
     """Share of poses within both limits."""
     return float(((np.asarray(rotations) <= degrees) & (np.asarray(translations) <= meters)).mean())
+
+
+def _near(poses: np.ndarray, row: int, most: float) -> np.ndarray:  # (M, 4, 4) -> (K,) rows
+    """The other scans at most `most` meters from one."""
+    near = np.linalg.norm(poses[:, :3, 3] - poses[row, :3, 3], axis=1) <= most
+    near[row] = False
+    return np.flatnonzero(near)
 
 
 def _pair(poses: np.ndarray, source: int, target: int, angle: float) -> PlacePair:

@@ -113,7 +113,7 @@ def run(options: Options) -> Iterator[Report]:
     if config.scans and options.real is None:
         raise InputError("the frontier of scans needs real sequences; give their folder by --real")
     if config.scans:
-        _source(options, config, config.architecture)  # worlds are recorded once, for all
+        _source(options, config, config.architecture)  # type: ignore[arg-type]  # worlds are recorded once, for all
     records = in_processes(partial(_trained, options, config), names, options.processes, "networks")
     with same_threads() as threads:
         cloud = real_cloud(options.real, _TIMED) if options.real else simulated_cloud(_TIMED)
@@ -158,7 +158,7 @@ def _trained(options: Options, config: TrainConfig, name: str) -> dict[str, Any]
     known = {"architecture": repr(architecture), "shapes": options.shapes, "sizes": options.sizes, "worlds": options.worlds}
     if kept.is_file() and (before := json.loads(kept.read_text()))["known"] == known:
         return before["record"]
-    source = _source(options, config, architecture)
+    source = _source(options, config, architecture)  # type: ignore[arg-type]
     settings = replace(
         config, name=name, architecture=architecture, schedule=ScheduleConfig(validate_every=options.shapes + options.sizes),
         shapes=replace(config.shapes, steps=options.shapes), sizes=replace(config.sizes, steps=options.sizes),
@@ -169,7 +169,7 @@ def _trained(options: Options, config: TrainConfig, name: str) -> dict[str, Any]
     result = validate(calibrated(load_model(path), settings.loss), source.held_out(draws=4))
     assert result is not None
     record = {
-        "name": name, "multiply_adds": architecture.multiply_adds(), "minutes": minutes, "normal_rmse": result.normal_rmse,
+        "name": name, "multiply_adds": architecture.multiply_adds(), "minutes": minutes, "normal_rmse": result.normal_rmse,  # type: ignore[union-attr]
         "normal_median": result.normal_median, "held_out_nll": result.loss, "model": str(path),
     }  # fmt: skip
     if config.scans:

@@ -20,7 +20,7 @@ from benchmarks.experiments.objects import PCA, STEEP, NormalErrors, load_object
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
 from poli.estimation import estimate
-from poli.train.config import TrainConfig, read_config
+from poli.train.config import StageConfig, TrainConfig, read_config
 from poli.train.losses import LossKind
 from poli.train.trainer import train
 from poli.worlds.shapes import Mesh
@@ -35,6 +35,7 @@ class Options:
     config: Path = option(Path("configs/noise.toml"), "training configuration; its loss and noise are replaced", argument=True)
     mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; default: our procedural shapes")
     runs: Path = option(Path("runs/noise"), "folder for the twelve training runs; they resume")
+    steps: int = option(0, "training steps of each run; 0: as configured", least=0)
     points: int = 1000
     clouds: int = 10
     seed: int = 0
@@ -45,6 +46,8 @@ _TABLE = Table(column_list(loss="{loss}"), across="title", cell="{rmse:.1f} / {m
 
 def run(options: Options) -> Iterator[Report]:
     config, objects = read_config(options.config), load_objects(options.mesh)
+    if options.steps:
+        config = replace(config, shapes=replace(config.shapes, steps=options.steps), sizes=StageConfig())
     records: list[dict[str, Any]] = []
     for name, level in track([(name, level) for name in KINDS for level in LEVELS], "training"):
         folder = options.runs / f"{KINDS[name]}_{level:g}"

@@ -101,7 +101,7 @@ def run(options: Options) -> Iterator[Report]:
         "Recovered: (few beams - densified) / (few beams - all beams). It says nothing where few beams are as good as all. "
         "Change: densified against few beams, negative is better. In the means, errors are averaged before.",
         f"{POLI}: `poli densify` with its defaults; {PCA}: gaps filled in the same way, with ellipsoids of PCA; {INTERPOLATION}: "
-        "rows between the rings of the range image, a stand-in for learned upsampling.",
+        "rows between the rings of the range image.",
     ]
     yield Report(
         "recovered", "Odometry of others on denser scans", records, _TABLE, notes, shown=[*records, *_means(records)]

@@ -97,7 +97,7 @@ def _of_scans(points: int, config: TrainConfig) -> _Step:
     scans, architecture = replace(config.scans, points=points, raw_share=1.0, clouds=1), config.architecture
     pair = next(simulated_pairs("town", 0, 1, ("os2_128",), 1))
     about = "the network of the LiDAR model, OS2-128, not voxelized"
-    return _Step(lambda rng: draw_scans([pair], scans, architecture, rng, "shapes"), architecture, config.loss, about)
+    return _Step(lambda rng: draw_scans([pair], scans, architecture, rng, "shapes"), architecture, config.loss, about)  # type: ignore[arg-type]
 
 
 class _Step:

@@ -6,7 +6,7 @@ Their poses are brought to the stamps of the scans, where the true poses are. CT
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -74,22 +74,35 @@ def run_loam(scans: Iterable[ScanLike], scans_in_map: int = 3) -> Track:
 
     It does not deskew; scans with point times are deskewed with its own last motion, as KISS-ICP does.
     """
-    every = list(checked(scans))
-    if any("ring" not in scan.fields for scan in every):
-        raise InputError("LOAM needs the ring of each point, but a scan has no field 'ring'")
-    rows = 1 + max(int(scan.fields["ring"].max()) for scan in every)
-    columns = max(int(np.bincount(scan.fields["ring"]).max()) for scan in every)
-    pipeline = _pipeline("LOAM", {"num_local_map_scans": scans_in_map}, rows, columns, _rate(every))
+    every = scans if isinstance(scans, Sequence) else list(scans)  # read twice, and not kept
+    rows, columns, rate = _size(checked(every))
+    pipeline = _pipeline("LOAM", {"num_local_map_scans": scans_in_map}, rows, columns, rate)
     poses: list[np.ndarray] = []
     seconds = []
-    for number, scan in enumerate(every):
+    elapsed, before = _PERIOD, None
+    for number, scan in enumerate(checked(every)):
         start = time.perf_counter()
+        here = scan
         if "time" in scan.fields and number > 1:
-            elapsed = _elapsed(every[number - 2], every[number - 1])
-            scan = deskew(scan, log(inverse(poses[-2]) @ poses[-1]) / elapsed)
-        poses.append(_added(pipeline, _measurement(_arranged(scan, rows, columns), _stamp(number, scan))))
+            here = deskew(scan, log(inverse(poses[-2]) @ poses[-1]) / elapsed)
+        poses.append(_added(pipeline, _measurement(_arranged(here, rows, columns), _stamp(number, here))))
         seconds.append(time.perf_counter() - start)
+        elapsed, before = _PERIOD if before is None else _elapsed(before, scan), scan
     return Track(from_first(np.stack(poses)), np.array(seconds))
+
+
+def _size(scans: Iterable[Scan]) -> tuple[int, int, float]:
+    """Rings, the most returns of a ring, and scans per second."""
+    rows, columns, elapsed, before = 0, 0, [], None
+    for scan in scans:
+        if "ring" not in scan.fields:
+            raise InputError("LOAM needs the ring of each point, but a scan has no field 'ring'")
+        counts = np.bincount(scan.fields["ring"])
+        rows, columns = max(rows, len(counts)), max(columns, int(counts.max()))
+        if before is not None:
+            elapsed.append(_elapsed(before, scan))
+        before = scan
+    return rows, columns, 1.0 / float(np.median(elapsed or [_PERIOD]))
 
 
 def _timed(scans: list[Scan]) -> bool:

@@ -1,7 +1,5 @@
-"""Insert rows between the rings of a scan by interpolating its range image: a stand-in for learned LiDAR upsampling.
-
-Networks that upsample range images are trained for one sensor and environment, and none fits all drives here. On smooth surfaces,
-they do the same as this.
+"""Insert rows between the rings of a scan by interpolating its range image: what learned LiDAR upsampling (`tulip.py`) does on
+smooth surfaces.
 """
 
 from __future__ import annotations

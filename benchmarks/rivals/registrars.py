@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.rivals.teaser import Teaser, teaser
 from poli.errors import DegenerateError, MissingExtra
 from poli.estimation import pca
 from poli.registration import fpfh, gnc, mutual_matches, register, register_by_normals
@@ -17,8 +18,11 @@ from poli.voxels import voxel_downsample
 _FEATURE_NEIGHBORS = 100  # as in Open3D's examples
 
 
+Matched = Callable[[np.ndarray, np.ndarray, float], np.ndarray | None]  # matches (M, 3), (M, 3) and a noise bound -> (4, 4)
+
+
 def clique_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None:  # (M, 3), (M, 3) -> (4, 4)
-    """Pose from matches by maximum clique and GNC-TLS, as in TEASER++."""
+    """Pose from matches by maximum clique and GNC-TLS."""
     clique, _ = maximum_clique(consistency_graph(p, q, noise))
     if len(clique) < 3:
         return None
@@ -26,6 +30,10 @@ def clique_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None
         return gnc(p[clique], q[clique], noise).T_target_source
     except DegenerateError:
         return None
+
+
+def teaser_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None:  # (M, 3), (M, 3) -> (4, 4)
+    return teaser(p, q, Teaser(noise))
 
 
 def kiss_pose(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:  # (N, 3), (M, 3) -> (4, 4)
@@ -63,11 +71,11 @@ class Contestant:
     ways: tuple[Callable[[Cloud, Cloud], np.ndarray | None], ...]  # source, target -> (3, 3); the best one counts
 
 
-def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
-    """The paper's pipeline: single-scale FPFH, mutual matches, maximum clique, GNC-TLS."""
+def by_fpfh(kind: str, noise: float, solve: Matched, source: Cloud, target: Cloud) -> np.ndarray | None:
+    """The paper's pipeline: single-scale FPFH, mutual matches, and a solver; maximum clique and GNC-TLS, or TEASER++."""
     features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _FEATURE_NEIGHBORS) for cloud in (source, target)]
     matches = mutual_matches(features[0], features[1])
-    T = clique_pose(source.points[matches[:, 0]], target.points[matches[:, 1]], noise)
+    T = solve(source.points[matches[:, 0]], target.points[matches[:, 1]], noise)
     return None if T is None else T[:3, :3]
 
 
@@ -85,35 +93,53 @@ def kiss_matcher(voxel: float, source: Cloud, target: Cloud) -> np.ndarray | Non
     return None if T is None else T[:3, :3]
 
 
+def rpm_net(kind: str, source: Cloud, target: Cloud) -> np.ndarray:
+    """Clouds in the unit sphere, as in training."""
+    from benchmarks.rivals.rpm_net import rpm_net_pose  # torch, which registration of scans does without
+
+    return rpm_net_pose((source.points, source.normals[kind]), (target.points, target.normals[kind]))[:3, :3]
+
+
 NEIGHBORS = (6, 8, 10, 12, 16, 24)  # of PCA
 _VOXELS = (0.02, 0.03, 0.05, 0.08)  # of KISS-Matcher
 _PAPER = 0.1  # noise bound of the paper's pipeline
 _EXAMPLE = 0.05  # as in TEASER++'s example
 
-# Kinds of normals: "poli", "pca6" to "pca24", and "true" (of the surface). A rival with several settings is run with each, and the
-# one that registers the most pairs counts, separately for each object and N.
+
+def with_fpfh(kind: str) -> Contestant:
+    """The paper's pipeline with normals of this kind."""
+    return Contestant(f"normals of {kind} in the paper's pipeline", (partial(by_fpfh, kind, _PAPER, clique_pose),))
+
+
+# Kinds of normals: "POLI" (and the names of other models), "pca6" to "pca24", and "true" (of the surface). A rival with several
+# settings is run with each, and the one that registers the most pairs counts, separately for each object and N.
 CONTESTANTS: dict[str, Contestant] = {
     "POLI + FPFH": Contestant(
         "POLI normals in the paper's pipeline (single-scale FPFH, mutual matches, maximum clique, GNC)",
-        (partial(fpfh_clique, "poli", _PAPER),),
+        (partial(by_fpfh, "POLI", _PAPER, clique_pose),),
     ),
     "PCA + FPFH": Contestant(
         "PCA normals in the same pipeline, with the best k",
-        tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBORS),
+        tuple(partial(by_fpfh, f"pca{k}", _PAPER, clique_pose) for k in NEIGHBORS),
     ),
     "true + FPFH": Contestant(
         "true normals in the same pipeline, with the same orientation: its upper bound",
-        (partial(fpfh_clique, "true", _PAPER),),
+        (partial(by_fpfh, "true", _PAPER, clique_pose),),
     ),
     "KISS-Matcher": Contestant("KISS-Matcher, voxel 0.03 as in the paper", (partial(kiss_matcher, 0.03),)),
     "KISS-Matcher, best": Contestant(
         f"KISS-Matcher, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
     ),
-    "TEASER-like": Contestant(
-        "PCA of 12 neighbors, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
-        (partial(fpfh_clique, "pca12", _EXAMPLE),),
+    "TEASER++": Contestant(
+        "TEASER++, reimplemented, with PCA normals and FPFH as above; the best k, and noise bound of 0.1 as above or 0.05 as in "
+        "its example",
+        tuple(partial(by_fpfh, f"pca{k}", noise, teaser_pose) for noise in (_PAPER, _EXAMPLE) for k in NEIGHBORS),
     ),
-    "poli.register": Contestant("POLI normals in our search", (partial(search, "poli"),)),
+    "RPM-Net (small)": Contestant(
+        "RPM-Net, reimplemented, small: PCA of 12 neighbors; trained with true poses of our procedural shapes",
+        (partial(rpm_net, "pca12"),),
+    ),
+    "poli.register": Contestant("POLI normals in our search", (partial(search, "POLI"),)),
     "PCA in search": Contestant("PCA normals of 12 neighbors in our search", (partial(search, "pca12"),)),
     "true in search": Contestant("true normals in our search: its upper bound", (partial(search, "true"),)),
 }
@@ -123,7 +149,7 @@ CONTESTANTS: dict[str, Contestant] = {
 
 Registrar = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # (N, 3), (M, 3) -> (4, 4)
 
-KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER-like", "poli.register"
+KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER++", "poli.register"
 _NEIGHBORS = 16  # of PCA normals; with fewer, or with a radius, success on raw scans of 16 rings is lower
 _FARTHEST = 80.0  # meters
 _MATCHES = 6000  # more are subsampled evenly, so that their graph fits into memory
@@ -132,15 +158,15 @@ _MATCHES = 6000  # more are subsampled evenly, so that their graph fits into mem
 def registrar(system: str, voxel: float, sensor: str) -> Registrar:
     if system == KISS_MATCHER:
         return partial(_kiss_scans, voxel)
-    return partial(_teaser_like, voxel) if system == TEASER else partial(_ours, sensor)
+    return partial(_teaser_scans, voxel) if system == TEASER else partial(_ours, sensor)
 
 
 def _kiss_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     return kiss_pose(voxel, source.astype(np.float32), target.astype(np.float32))
 
 
-def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """FPFH with a radius of five voxels, mutual matches, maximum clique, GNC-TLS: TEASER++ with Open3D's features."""
+def _teaser_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """TEASER++ on mutual matches of FPFH with a radius of five voxels, with one voxel as noise bound."""
     clouds = []
     for scan in (source, target):
         points = voxel_downsample(scan.astype(np.float64), voxel).points
@@ -150,7 +176,7 @@ def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.nda
     (P, source_features), (Q, target_features) = clouds
     matches = mutual_matches(source_features, target_features)
     matches = matches[np.linspace(0, len(matches) - 1, min(_MATCHES, len(matches))).astype(int)]
-    return clique_pose(P[matches[:, 0]], Q[matches[:, 1]], voxel)
+    return teaser_pose(P[matches[:, 0]], Q[matches[:, 1]], voxel)
 
 
 def _ours(sensor: str, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:

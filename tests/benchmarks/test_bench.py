@@ -66,7 +66,7 @@ def test_every_contestant_registers_an_easy_pair_with_some_setting(method):
 
     def best(pair):
         source, target, R_true = draw_pair(MESH, 1000, Options(max_rotation=20.0), pair)
-        clouds = [with_normals(cloud, "objects") for cloud in (source, target)]
+        clouds = [with_normals(cloud, Options()) for cloud in (source, target)]
         answers = [way(clouds[0], clouds[1]) for way in CONTESTANTS[method].ways]
         return min((rotation_error(R, R_true) for R in answers if R is not None), default=180.0)
 

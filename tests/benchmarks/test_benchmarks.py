@@ -66,6 +66,7 @@ def test_layer(tmp_path, monkeypatch):
     pytest.importorskip("cvxpylayers")
     figures = tmp_path / "figures.json"
     words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "10", "--repeats", "1", "--largest", "1000"]
+    words += ["--compared", "10"]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
     main()
     result = json.loads(figures.read_text())
@@ -76,7 +77,14 @@ def test_layer(tmp_path, monkeypatch):
     assert result["worst_gradient_error"] < 1e-4
     assert len(plot_colors(tmp_path / "layer.png")) >= 2
     table = (tmp_path / "layer.md").read_text()
-    assert "cvxpylayers SCS" in table
+    assert "cvxpylayers SCS, paper's form" in table
+    right = [row["gradient_error"] < 0.05 for row in result["records"] if "cvxpylayers Clarabel" not in row["layer"]]
+    assert all(right)
+    assert len(right) == 10  # five layers, two sizes
+    compared = json.loads((tmp_path / "layer_paper.json").read_text())
+    assert (compared["problems"], compared["tight"], compared["certified"]) == (10, 10, 10)
+    assert compared["worst_gradient"] < 1e-3
+    assert compared["worst_rotation"] < 1e-7
     typed = " ".join(words).replace(f"{tmp_path}/", "").replace(str(tmp_path), tmp_path.name)  # but for absolute paths
     assert table.splitlines()[2].startswith(f"`python -m benchmarks {typed}`; commit ")
     assert result["command"] == f"python -m benchmarks {typed}"

@@ -1,8 +1,8 @@
 """Tables that cannot be stale: pages quote only numbers that their tables have, and tables whose weights are the shipped ones.
 
 A number is quoted in as many digits as the page gives: the table must have one that rounds to it. In README.md, every row of the
-table of results ends with a link to its table, one row of which must have all its results. In docs/comparison.md, what follows the
-word "Ours" in a section is ours, and is looked up in all tables that the section links; rows that begin with `paper` are not.
+table of results ends with a link to its table, one row of which must have all its results. docs/comparison.md is made from the
+tables.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import comparison
 from benchmarks.provenance import source_digest, weights_digest
 from benchmarks.status import RESULTS, citations, owner, why_stale
 
@@ -40,20 +41,6 @@ def readme_rows() -> list[tuple[str, str]]:
     return [(row, (LINK.search(row.rpartition("| [")[2]) or [None, ""])[1]) for row in rows]
 
 
-def comparison_sections() -> list[tuple[str, str, list[str]]]:
-    """Title, our text, and tables of the sections of the comparison that link any."""
-    text = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
-    found = []
-    for section in re.split(r"\n(?=#{2,3} )", text):
-        title, _, body = section.partition("\n")
-        tables = [match[1] or match[2] for match in LINK.finditer(body)]
-        _, ours, after = body.partition("Ours")
-        rows = [line for line in after.splitlines() if not line.startswith("| paper")]
-        if ours and tables:
-            found.append((title.lstrip("# "), "\n".join(rows), tables))
-    return found
-
-
 def table(name: str) -> str:
     path = RESULTS / f"{name}.md"
     return path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -69,14 +56,26 @@ def test_readme_quotes_what_its_tables_have(row, name):
     assert any(all(has(line, number) for number in measured) for line in rows), f"no row of {name}.md has {', '.join(measured)}"
 
 
-@pytest.mark.parametrize(("title", "text", "names"), comparison_sections(), ids=lambda value: str(value)[:40])
-def test_the_comparison_quotes_what_its_tables_have(title, text, names):
-    tables = "\n".join(map(table, names))
-    missing = [number for number in numbers(text) if not has(tables, number)]
-    assert not missing, f"{title}: {', '.join(names)} have no {', '.join(missing)}"
+def test_the_comparison_is_what_the_template_and_the_tables_make():
+    assert comparison.PAGE.read_text(encoding="utf-8") == comparison.page(comparison.TEMPLATE.read_text(encoding="utf-8"))
 
 
-CITED = sorted({name for _, name in readme_rows()} | {name for _, _, names in comparison_sections() for name in names})
+def test_a_page_has_numbers_tables_and_pictures(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "RESULTS", tmp_path)
+    (tmp_path / "tea.json").write_text('{"cups": [{"liters": 0.25}]}')
+    (tmp_path / "tea.md").write_text("# Tea\n\n| cup |\n|---|\n| 1 |\n\n- a note\n")
+    (tmp_path / "tea.png").write_bytes(b"")
+    made = comparison.page(
+        "{tea[cups][0][liters]:.1f} l\n\n[[milk tea]]\n\n[[milk.png]]\n\n[[tea.png]]\n\n[[milk]]\n\n[[paper TABLE3]]\n"
+    )
+    assert made.startswith(
+        "0.2 l\n\n| cup |\n|---|\n| 1 |\n\n[How it was made](results/tea.md)\n\n![tea](results/tea.png)\n\nNot run here.\n"
+    )
+    assert "| 16, KISS-Matcher | 54.55 | 60.73 |\n" in made
+
+
+PAGE = comparison.PAGE.read_text(encoding="utf-8")
+CITED = sorted({name for _, name in readme_rows()} | {match[1] or match[2] for match in LINK.finditer(PAGE)})
 
 
 @pytest.mark.parametrize("name", CITED)
