@@ -67,7 +67,7 @@ def one_line(about: dict[str, Any]) -> str:
 
 def command_line() -> str:
     """The command line as typed; of absolute paths, which differ between machines, the last part only."""
-    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    words = [",".join(Path(part).name if part.startswith("/") else part for part in word.split(",")) for word in sys.argv[1:]]
     return shlex.join(["python", "-m", "benchmarks", *words])
 
 

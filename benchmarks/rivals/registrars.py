@@ -149,7 +149,8 @@ CONTESTANTS: dict[str, Contestant] = {
 
 Registrar = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # (N, 3), (M, 3) -> (4, 4)
 
-KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER++", "poli.register"
+KISS_MATCHER, TEASER, TEASER_LIKE, OURS = "KISS-Matcher", "TEASER++", "TEASER-like", "poli.register"
+_SOLVERS: dict[str, Matched] = {TEASER: teaser_pose, TEASER_LIKE: clique_pose}
 _NEIGHBORS = 16  # of PCA normals; with fewer, or with a radius, success on raw scans of 16 rings is lower
 _FARTHEST = 80.0  # meters
 _MATCHES = 6000  # more are subsampled evenly, so that their graph fits into memory
@@ -158,15 +159,15 @@ _MATCHES = 6000  # more are subsampled evenly, so that their graph fits into mem
 def registrar(system: str, voxel: float, sensor: str) -> Registrar:
     if system == KISS_MATCHER:
         return partial(_kiss_scans, voxel)
-    return partial(_teaser_scans, voxel) if system == TEASER else partial(_ours, sensor)
+    return partial(_by_fpfh_of_scans, voxel, _SOLVERS[system]) if system in _SOLVERS else partial(_ours, sensor)
 
 
 def _kiss_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     return kiss_pose(voxel, source.astype(np.float32), target.astype(np.float32))
 
 
-def _teaser_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """TEASER++ on mutual matches of FPFH with a radius of five voxels, with one voxel as noise bound."""
+def _by_fpfh_of_scans(voxel: float, solve: Matched, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """A solver on mutual matches of FPFH with a radius of five voxels, with one voxel as noise bound."""
     clouds = []
     for scan in (source, target):
         points = voxel_downsample(scan.astype(np.float64), voxel).points
@@ -176,7 +177,7 @@ def _teaser_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.nd
     (P, source_features), (Q, target_features) = clouds
     matches = mutual_matches(source_features, target_features)
     matches = matches[np.linspace(0, len(matches) - 1, min(_MATCHES, len(matches))).astype(int)]
-    return teaser_pose(P[matches[:, 0]], Q[matches[:, 1]], voxel)
+    return solve(P[matches[:, 0]], Q[matches[:, 1]], voxel)
 
 
 def _ours(sensor: str, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:

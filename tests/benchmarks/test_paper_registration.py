@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from importlib.resources import files
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -155,12 +156,11 @@ def test_pictures(options, data, tmp_path):
 
 
 def test_all_names_in_one_run(options, data, short_training, monkeypatch):
-    for package in ("kiss_matcher", "kiss_icp", "genz_icp", "evalio", "small_gicp", "open3d", "rosbags", "cvxpylayers"):
-        pytest.importorskip(package)
     monkeypatch.setattr("benchmarks.experiments.objects._CLOUDS", 1)
-    found = {report.name: report for report in run(replace(options, name="all", scans=3, sequences=("DCC04", "04")))}
-    expected = {f"paper_{name}" for name in NAMES} | {"paper_objects_normals", "paper_runtime_one_thread"}
-    assert set(found) == expected - {"paper_runtime"}
+    found = {report.name: report for report in run(replace(options, name="all", scans=3))}
+    expected = {f"paper_{name}" for name in NAMES} | {"paper_objects_normals", "paper_table_s1_nll", "paper_runtime_one_thread"}
+    lacking = {"paper_runtime"} if find_spec("open3d") else {"paper_runtime", "paper_runtime_one_thread"}
+    assert set(found) == expected - lacking
     for report in found.values():
         columns, rows = report.cells
         assert rows
@@ -171,4 +171,4 @@ def test_all_names_in_one_run(options, data, short_training, monkeypatch):
         ("relaxation", "scenario A"),
         ("noise", "T-T-Q-C"),
     ):
-        assert said in found[f"paper_{name}"].notes[0]
+        assert f"paper_{name}" in lacking or said in found[f"paper_{name}"].notes[0]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.options import MODEL, PROCESSES, RUNS, option
 from benchmarks.report import Report
-from poli.errors import InputError, did_you_mean
+from poli.errors import InputError, MissingExtra, did_you_mean
 
 LAYOUTS = {  # what to download for each dataset, and how it must lie
     "kitti": "KITTI odometry (cvlibs.net/datasets/kitti: velodyne laser data, calibration files and ground truth poses) as "
@@ -94,6 +94,10 @@ class Options:
         return list(NAMES) if self.name == ALL else [self.name]
 
 
+class NotThere(InputError):
+    """A name lacks its folder, or a chosen sequence is not in it. `all` goes on with the next name."""
+
+
 def models_of(options: Options) -> list[str]:
     """The models whose weights are recorded with the reports."""
     if options.model is not None:
@@ -108,14 +112,15 @@ def model_for(options: Options, name: str) -> str:
 
 def run(options: Options) -> Iterator[Report]:
     for name in options.chosen:
-        missing = what_is_missing(options, name)
-        if missing and options.name != ALL:
-            raise InputError(missing)
-        if missing:
-            print(missing)
-            continue
         module, _, function = NAMES[name].function.partition(":")
-        yield from getattr(import_module(module), function)(options)
+        try:
+            if missing := what_is_missing(options, name):
+                raise NotThere(missing)
+            yield from getattr(import_module(module), function)(options)
+        except (NotThere, MissingExtra) as error:
+            if options.name != ALL:
+                raise
+            print(f"{name}: not run; {error}")
 
 
 def what_is_missing(options: Options, name: str) -> str:

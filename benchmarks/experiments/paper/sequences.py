@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.data.real_sequences import is_off, uncorrected_sequence
 from benchmarks.data.rings import rings_by_order, thinned_rows
-from benchmarks.experiments.paper import LAYOUTS
+from benchmarks.experiments.paper import LAYOUTS, NotThere
 from poli.errors import InputError
 from poli.io.datasets import Dataset, SkippedWarning, correct_elevation, open_helipr
 from poli.scan import Scan
@@ -132,7 +132,7 @@ def sources(
     if lost or not found:
         wanted = f"sequence {lost[0]!r}" if lost else "of the paper's sequences there is none"
         where = "; ".join(f"{folder} should hold {LAYOUTS[name]}" for name, folder in folders.items())
-        raise InputError(f"{wanted}{' is not there' if lost else ''}: {where}")
+        raise NotThere(f"{wanted}{' is not there' if lost else ''}: {where}")
     return [replace(source, scans=options.scans) for source in found]
 
 
