@@ -98,9 +98,9 @@ def benchmark_commands(page: Path) -> list[list[str]]:
 def parse_benchmark(words: list[str]) -> None:
     """Check that the experiment exists and accepts these options, as far as possible without importing its rivals."""
     name, *rest = words
-    if name == "status":
+    if name in ("status", "comparison"):
         return
     assert name in NAMES, f"`python -m benchmarks {' '.join(words)}`: there is no experiment {name!r}"
     if rest:
         experiment = import_module(f"benchmarks.experiments.{name}")
-        parse_options(experiment, name, rest)
+        parse_options(experiment, name, ["all" if word == "NAME" else word for word in rest])
