@@ -1,4 +1,4 @@
-"""The order of a fixed set of samples: every epoch has each of them once, shuffled anew."""
+"""The order of a fixed set of samples: every epoch has each of them once, in a new order."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def drawn(seed: int, samples: int, number: int, size: int) -> list[int]:
     return [int(_order(seed, i // samples, samples)[i % samples]) for i in range(number * size, (number + 1) * size)]
 
 
-@lru_cache(4)  # a step would otherwise shuffle anew
+@lru_cache(4)  # a step would otherwise shuffle again
 def _order(seed: int, epoch: int, samples: int) -> np.ndarray:  # (samples,)
     return np.random.default_rng([seed, epoch]).permutation(samples)
